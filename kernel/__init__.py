@@ -1,0 +1,1 @@
+"""The agent loop and the kernel tools; imports nothing of `hermes.plugins`."""

@@ -1,0 +1,206 @@
+"""Providers and wire formats as Protocols, and the data that crosses between them and the runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol, TypeAlias
+
+from hermes.kernel.messages import Json, Message, ModelReply
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRow:
+    """What is known of one model. None means unknown; `price_*` in USD a million tokens."""
+
+    name: str
+    window_tokens: int | None = None
+    output_tokens: int | None = None
+    price_input: float | None = None
+    price_output: float | None = None
+    price_cache_read: float | None = None
+    images: bool | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """The data row that makes a named provider. `quirks` and `defaults` are read by key, never by provider name.
+
+    `quirks` known so far: `drop_parameters` (list of request parameters never sent), `output_cap_parameter` (name of
+    the parameter for the output cap, "max_tokens" unless told), `offering` ("native", or "grammar": tools are offered
+    by a grammar over plain text), `reasoning_field` (field in which reasoning text is sent back), `stream_usage`
+    (False: do not ask for usage in the stream).
+    `defaults`: `toolsets` (list), `prompt_budget_tokens`, `window_tokens`, `sections` (list of prompt sections).
+    """
+
+    name: str
+    base_url: str = ""
+    api_mode: str = ""
+    key_variables: tuple[str, ...] = ()
+    default_model: str = ""
+    title: str = ""
+    local: bool = False
+    headers: Mapping[str, str] = field(default_factory=dict)
+    quirks: Mapping[str, Json] = field(default_factory=dict)
+    defaults: Mapping[str, Json] = field(default_factory=dict)
+    models: tuple[ModelRow, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Provider, URL, key, model, wire format and window as one immutable value. `name` is `provider:model`."""
+
+    name: str
+    profile: Profile
+    model: str
+    base_url: str
+    api_mode: str
+    api_key: str = field(default="", repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    window_tokens: int | None = None
+    output_cap: int | None = None
+    row: ModelRow | None = None
+
+    @property
+    def issuer(self) -> str:
+        """Who a Replay belongs to: wire format, URL, and nothing of the key."""
+        return f"{self.api_mode} {self.base_url}"
+
+    def quirk(self, name: str, default: Json = None) -> Json:
+        return self.profile.quirks.get(name, default)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSchema:
+    """A tool as the model is told of it."""
+
+    name: str
+    description: str
+    parameters: Mapping[str, Json]
+
+
+@dataclass(frozen=True, slots=True)
+class Parameters:
+    """What varies from call to call; None leaves the provider's own default. `leave_out` wins over everything."""
+
+    stream: bool = True
+    may_call: bool = True
+    temperature: float | None = None
+    output_cap: int | None = None
+    reasoning_effort: str | None = None
+    leave_out: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    connect_s: float = 10.0
+    first_token_s: float = 120.0
+    stall_s: float = 180.0
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """A piece of a reply as it streams. `call`: `text` is the name of a tool whose call has begun to arrive."""
+
+    kind: Literal["text", "thinking", "call"]
+    text: str
+
+
+class WireFault(Exception):
+    """What a wire format raises when a call gives no reply: plain data, named by `kernel/faults.py`.
+
+    `phase` is where it happened: connect, send, first_token, stream. `cause` is what the transport saw: "http" (a
+    status came), "timeout", "stall", "connection", "tls", "invalid" (a body that is no reply), "aborted".
+    """
+
+    def __init__(
+        self,
+        cause: Literal["http", "timeout", "stall", "connection", "tls", "invalid", "aborted"],
+        message: str,
+        *,
+        status: int | None = None,
+        code: str = "",
+        headers: Mapping[str, str] | None = None,
+        body: str = "",
+        phase: Literal["connect", "send", "first_token", "stream"] = "send",
+    ) -> None:
+        self.cause, self.message, self.status, self.code = cause, message, status, code
+        self.headers, self.body, self.phase = headers or {}, body, phase
+        super().__init__(message)
+
+
+class Stream(Protocol):
+    """One running call. Iterate it to the end, then take `reply()`. Raises WireFault from the iteration."""
+
+    def __iter__(self) -> Iterator[Delta]: ...
+
+    def reply(self) -> ModelReply:
+        """The whole reply; only after the iteration ended without a fault."""
+        ...
+
+    def abort(self) -> None:
+        """Shut the socket down; from any thread, at any moment, more than once.
+
+        The reader gets WireFault("aborted")."""
+        ...
+
+
+class WireFormat(Protocol):
+    """How requests and replies look on the wire. It never retries, sleeps or prints."""
+
+    name: str
+
+    def prefix(self, system: str, tools: Sequence[ToolSchema], target: Target) -> bytes:
+        """Serialise what is frozen for (epoch, target); called once for each."""
+        ...
+
+    def encode(self, message: Message, target: Target) -> bytes:
+        """Serialise one message; pure, so the runtime keeps the result with the message object."""
+        ...
+
+    def envelope(
+        self, prefix: bytes, fragments: Sequence[bytes], parameters: Parameters, target: Target
+    ) -> Sequence[bytes]:
+        """Put the body together as a list of pieces, never joined; splices what moves."""
+        ...
+
+    def open(self, body: Sequence[bytes], parameters: Parameters, target: Target, timeouts: Timeouts) -> Stream:
+        """Begin the call; returns before the first byte when it can, and must be abortable from then on."""
+        ...
+
+    def close(self) -> None:
+        """Close pooled connections of this process."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where a provider with code of its own is to be reached once it is up."""
+
+    base_url: str
+    api_key: str = field(default="", repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    window_tokens: int | None = None
+
+
+Report: TypeAlias = Callable[[str, "float | None"], None]
+"""`report(what, share)`: progress of something long; share 0 to 1, None when unknown."""
+
+
+class Provider(Protocol):
+    """A provider with code of its own, such as a local server that must be started."""
+
+    profile: Profile
+
+    def available(self) -> str | None:
+        """The model that `model: auto` would take, or None when it cannot run now. Fast: no start, no network."""
+        ...
+
+    def connect(self, model: str, report: Report, cancelled: Callable[[], bool]) -> Endpoint:
+        """Make it reachable; may take long, says so by `report`. Raises ProviderError with what to do."""
+        ...
+
+    def models(self) -> Sequence[ModelRow]: ...
+
+    def close(self) -> None: ...
