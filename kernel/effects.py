@@ -204,8 +204,9 @@ class Stopped(BaseException):
         results: tuple[ToolResult, ...] = (),
         spent: Spent | None = None,
         steering: tuple[Steer, ...] = (),
+        detail: str = "",
     ) -> None:
-        self.reason, self.partial, self.results = reason, partial, results
+        self.reason, self.partial, self.results, self.detail = reason, partial, results, detail
         self.spent, self.steering = spent or Spent(), steering
         super().__init__(reason.value)
 
@@ -271,7 +272,7 @@ Journal: TypeAlias = JournalStarted | JournalFinished
 
 @dataclass(frozen=True, slots=True)
 class ConsultCall:
-    """What hooks and the tool itself say of a call before it may run. Outcome: CallOpinion."""
+    """What hooks and the tool itself say of a call before it may run. Outcome: (CallOpinion, Finding or None)."""
 
     call: ToolCall
 
@@ -321,8 +322,10 @@ class Execute:
 
 @dataclass(frozen=True, slots=True)
 class Collect:
-    """Wait for the next of the started calls to end. Outcome: CallEnd, or None when the turn was stopped (after the
-    grace; what had ended by then was handed out before)."""
+    """Wait for the next of the started calls to end. Outcome: CallEnd, or None when the turn was stopped.
+
+    None comes after the grace; what had ended by then was handed out before.
+    """
 
 
 @dataclass(frozen=True, slots=True)

@@ -214,9 +214,13 @@ class ModelRequest:
 
 @dataclass(frozen=True, slots=True)
 class UserInput:
-    """What the user said: text and images, with context that plugins added (origin `context`)."""
+    """What the user said: text and images, with context that plugins added (origin `context`).
+
+    `taken` names the inbox rows that it holds.
+    """
 
     parts: tuple[Text | Image, ...]
+    taken: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, text: str) -> UserInput:

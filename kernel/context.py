@@ -1,0 +1,64 @@
+"""Context pressure, and compression as a part of the turn.
+
+Ground floor: an overflow is taken note of (the stated window is kept), a context engine of a plugin is asked, and when
+there is none the turn ends `context_full`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from hermes.kernel.effects import Consult, Fault, Notify, Record
+from hermes.kernel.events import Notice
+from hermes.kernel.history import Checker, InvalidConversation
+from hermes.kernel.messages import Message
+from hermes.kernel.state import Effects, TurnState
+
+CHARS_PER_TOKEN = 4
+"""The usual rule of thumb for English text and code; only ever used where no provider has counted."""
+
+MOST_COMPRESSIONS = 3
+"""In one turn: an engine that does not shrink the conversation must not keep a turn alive."""
+
+
+def estimate_tokens(messages: Sequence[Message]) -> int:
+    """Roughly how many tokens these messages are."""
+    chars = 0
+    for message in messages:
+        for part in message.parts:
+            chars += len(getattr(part, "text", "") or "")
+            if arguments := getattr(part, "arguments", None):
+                chars += len(str(arguments))
+    return chars // CHARS_PER_TOKEN
+
+
+def pressure(state: TurnState) -> float | None:
+    """Share of the window that the last request filled, as the provider counted it; None when unknown."""
+    if not state.window_tokens or not state.prompt_tokens:
+        return None
+    return state.prompt_tokens / state.window_tokens
+
+
+def shrink(state: TurnState, fault: Fault, done: int) -> Effects:
+    """Make the conversation shorter after an overflow; gives True when it is worth asking again."""
+    if fault.limit_tokens and fault.limit_tokens != state.window_tokens:
+        state.window_tokens = fault.limit_tokens
+        yield Record((state.learn(f"window:{state.target_name}", fault.limit_tokens),))
+    if done >= MOST_COMPRESSIONS:
+        return False
+    facts = {"reason": fault.detail, "messages": tuple(state.messages), "window_tokens": state.window_tokens}
+    shorter: Any = yield Consult("compression", facts)
+    if not shorter or not _is_shorter(shorter, state):
+        return False
+    yield Record((state.rewrite(0, tuple(shorter), "compression", new_epoch=True),))
+    yield Notify(Notice(kind="context", text="the conversation was compressed to fit the context window"))
+    return True
+
+
+def _is_shorter(messages: Sequence[Message], state: TurnState) -> bool:
+    try:
+        Checker(messages).check_sendable()
+    except InvalidConversation:
+        return False
+    return estimate_tokens(messages) < estimate_tokens(state.messages)

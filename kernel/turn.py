@@ -1,0 +1,371 @@
+"""The loop: from one user input to its end reason, as a generator of effects that touches nothing.
+
+The tail of the conversation says what comes next: a message with open calls → run them; a complete assistant text → a
+candidate answer; anything else → ask the model. So `turn(state, None)` goes on with a turn that a crash cut off.
+
+Each kind of effect is yielded in one helper that takes over all that comes with its outcome. Nothing is yielded between
+the outcome of RunTools and the Record of its results. A turn that ends other than by an answer does so in one Record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass, field
+
+from hermes.kernel.asking import ask, first_target
+from hermes.kernel.effects import (
+    Change,
+    Consult,
+    Effect,
+    Notify,
+    Objection,
+    Outcome,
+    Ran,
+    Record,
+    RunTools,
+    Stopped,
+    TurnEnded,
+)
+from hermes.kernel.endings import EndReason
+from hermes.kernel.events import AssistantMessage
+from hermes.kernel.history import closing, result_text, tidy_result, user_message
+from hermes.kernel.messages import Message, ModelReply, ModelRequest, Text, ToolCall, ToolResult, UserInput, clean
+from hermes.kernel.replies import (
+    CONTINUE,
+    CUT,
+    DETAILS,
+    EMPTY,
+    FINAL_NOTES,
+    MOST_CONTINUATIONS,
+    MOST_CUT_STEPS,
+    MOST_EMPTY,
+    MOST_INVALID_STEPS,
+    THOUGHT_ONLY,
+    Kind,
+    Repeats,
+    kind_of,
+    larger_cap,
+    stored,
+)
+from hermes.kernel.state import Effects, Ended, TurnResult, TurnState
+
+MOST_OBJECTIONS = 3
+"""How often `choose_turn_end` may send an answer back in one turn (hooks.md)."""
+
+REPEATS_OF_A_READ = 3
+"""The same idempotent call with the same result this often: the next request must answer."""
+
+
+@dataclass(slots=True)
+class Progress:
+    """What one run of the loop counts; a crash forgets it, but iterations bound the turn all the same."""
+
+    cap: int | None = None
+    note: str = ""
+    continuations: int = 0
+    recut: bool = False
+    cut_steps: int = 0
+    empties: int = 0
+    invalid_steps: int = 0
+    objections: int = 0
+    warned: set[float] = field(default_factory=set)
+    repeats: Repeats = field(default_factory=Repeats)
+    must_answer: EndReason | None = None
+
+
+def turn(state: TurnState, text: UserInput | None) -> Generator[Effect, Outcome, TurnResult]:
+    """One turn. With a text, what an earlier turn left open is closed first, in the Record that holds the new text."""
+    state.input = text
+    state.target = first_target(state)
+    try:
+        if text is not None:
+            yield from begin(state, text)
+        result: TurnResult = yield from converse(state, Progress(cap=state.limits.output_cap))
+        return result
+    except Ended as end:
+        result = yield from settle(state, end.reason, end.detail)
+        return result
+    except Stopped as stop:
+        state.take_over(stop)
+        result = yield from settle(state, stop.reason, stop.detail, stop.partial, stop.results)
+        return result
+
+
+def begin(state: TurnState, text: UserInput) -> Effects:
+    """Record the user's message after whatever the conversation needs to rest first."""
+    results: tuple[ToolResult, ...] = ()
+    if runnable := tuple(c for c in open_calls(state) if not c.problem):
+        results = yield from run(state, runnable, may_start=False)
+    yield Record((begun(state, text, results),))
+
+
+def begun(state: TurnState, text: UserInput, results: tuple[ToolResult, ...]) -> Change:
+    state.input = None
+    before = resting(state, results, CUT_OFF)
+    return state.append(*before, user_message(text.parts), taken=text.taken)
+
+
+def converse(state: TurnState, progress: Progress) -> Effects:
+    while True:
+        tail = state.messages[-1]
+        if tail.calls:
+            yield from run_calls(state, progress)
+        elif tail.role == "assistant" and tail.origin != "partial":
+            if result := (yield from candidate(state, progress)):
+                return result
+        elif reason := must_end(state, progress):
+            return (yield from final_answer(state, reason))
+        else:
+            yield from step(state, progress)
+
+
+def must_end(state: TurnState, progress: Progress) -> EndReason | None:
+    """Why the next request must answer without calls, sticky for the turn; None while it need not."""
+    limit = state.limits.iterations
+    if state.exhausted is None and limit is not None and state.iterations >= limit:
+        state.exhausted = EndReason.BUDGET_ITERATIONS
+    return state.exhausted or progress.must_answer
+
+
+# ---- Ask the model --------------------------------------------------------------------------------------------------
+
+
+def step(state: TurnState, progress: Progress) -> Effects:
+    """One reply of the model, and what it leads to."""
+    notes = (CONTINUE if state.messages[-1].origin == "partial" else "", progress.note, budget_note(state, progress))
+    progress.note = ""
+    request = ModelRequest((), "\n".join(n for n in notes if n), output_cap=progress.cap)
+    reply = yield from ask(state, request)
+    if reply is None:
+        return
+    state.iterations += 1
+    match kind_of(reply, may_call=True):
+        case Kind.CALLS | Kind.TEXT:
+            progress.empties = progress.continuations = 0
+            progress.recut = False
+            yield from accept(state, reply)
+        case Kind.CUT_TEXT:
+            yield from continue_text(state, progress, reply)
+        case Kind.CUT_CALL:
+            yield from cut_call(state, progress, reply)
+        case kind:
+            no_answer(progress, reply, kind)
+
+
+def accept(state: TurnState, reply: ModelReply, origin: str = "") -> Effects:
+    """Record a reply; steering that came with an answer follows it and keeps the turn going."""
+    message = stored(reply, state, may_call=True, origin=origin)
+    steer, taken = steering(state) if not message.calls and not origin else ((), ())
+    more = (Message("user", steer, "steer"),) if steer else ()
+    yield Record((state.place(message, *more, taken=taken),))
+    yield Notify(AssistantMessage(text=message.text))
+
+
+def continue_text(state: TurnState, progress: Progress, reply: ModelReply) -> Effects:
+    progress.empties = 0
+    yield from accept(state, reply, origin="partial")
+    progress.continuations += 1
+    if progress.continuations > MOST_CONTINUATIONS:
+        raise Ended(EndReason.CUT_TEXT, DETAILS[EndReason.CUT_TEXT])
+
+
+def cut_call(state: TurnState, progress: Progress, reply: ModelReply) -> Effects:
+    """A call whose arguments were cut is never run: ask once more with a larger cap, then tell the model to split."""
+    if not progress.recut:
+        progress.recut, progress.cap = True, larger_cap(progress.cap)
+        return
+    progress.recut = False
+    progress.cut_steps += 1
+    yield from accept(state, reply)
+
+
+def no_answer(progress: Progress, reply: ModelReply, kind: Kind) -> None:
+    """A refusal or an exhausted output ends the turn; an empty reply is asked about again, a few times."""
+    if kind is Kind.REFUSED:
+        raise Ended(EndReason.REFUSED, f"the model refused: {clean(reply.text).strip() or 'it gave no reason'}")
+    if kind is Kind.THINKING_CUT:
+        raise Ended(EndReason.THINKING_EXHAUSTED, DETAILS[EndReason.THINKING_EXHAUSTED])
+    progress.empties += 1
+    if progress.empties >= MOST_EMPTY:
+        raise Ended(EndReason.EMPTY_ANSWER, DETAILS[EndReason.EMPTY_ANSWER])
+    progress.note = THOUGHT_ONLY if kind is Kind.THOUGHT_ONLY else EMPTY
+
+
+def budget_note(state: TurnState, progress: Progress) -> str:
+    """Tell the model once, at each share of `warn_model_at`, how much of its iterations is used."""
+    limit = state.limits.iterations or 0
+    passed = {s for s in state.limits.warn_model_at if limit and state.iterations >= s * limit} - progress.warned
+    progress.warned |= passed
+    if not passed:
+        return ""
+    return f"You have used {state.iterations} of {limit} steps for this task. Work towards your final answer."
+
+
+# ---- Run tools ------------------------------------------------------------------------------------------------------
+
+
+def open_calls(state: TurnState) -> tuple[ToolCall, ...]:
+    return state.messages[-1].calls if state.messages else ()
+
+
+def run(state: TurnState, calls: tuple[ToolCall, ...], *, may_start: bool) -> Effects:
+    """The one place that yields RunTools; gives the results and takes over what came with them."""
+    outcome = yield RunTools(calls, may_start)
+    if not isinstance(outcome, Ran):
+        raise TypeError(f"RunTools must be answered by Ran, not {type(outcome).__name__}")
+    state.take_over(outcome)
+    state.take_state(outcome.results)
+    return outcome.results
+
+
+def run_calls(state: TurnState, progress: Progress) -> Effects:
+    calls = open_calls(state)
+    runnable = tuple(c for c in calls if not c.problem)
+    results = (yield from run(state, runnable, may_start=True)) if runnable else ()
+    message = tool_message(calls, results)
+    steer, taken = steering(state)
+    yield Record((state.append(Message("tool", (*message.parts, *steer)), taken=taken),))
+    watch_calls(state, progress, calls, message)
+
+
+def tool_message(calls: tuple[ToolCall, ...], results: tuple[ToolResult, ...]) -> Message:
+    """One tool message for a batch: the results of what ran, an error for each call that has a problem."""
+    found = {r.call_id: r for r in results}
+    parts = []
+    for call in calls:
+        if call.problem:
+            advice = " Split the work into several smaller calls." if call.problem.startswith(CUT) else ""
+            parts.append(result_text(call.id, "error", f"This call was not run: {call.problem}{advice}"))
+        else:
+            result = tidy_result(found[call.id])
+            parts.append(ToolResult(result.call_id, result.status, result.parts, None, result.replay))
+    return Message("tool", tuple(parts))
+
+
+def watch_calls(state: TurnState, progress: Progress, calls: tuple[ToolCall, ...], message: Message) -> None:
+    """Stop a turn that makes no progress: cut or invalid calls only, or the same call over and over."""
+    if progress.cut_steps > MOST_CUT_STEPS:
+        raise Ended(EndReason.CUT_TOOL_CALL, DETAILS[EndReason.CUT_TOOL_CALL])
+    if all(c.problem for c in calls):
+        progress.invalid_steps += not any(c.problem and c.problem.startswith(CUT) for c in calls)
+        if progress.invalid_steps >= MOST_INVALID_STEPS:
+            raise Ended(EndReason.INVALID_TOOLS, DETAILS[EndReason.INVALID_TOOLS])
+        return
+    progress.invalid_steps = 0
+    for call, result in zip(calls, message.results, strict=True):
+        watch_repeats(state, progress, call, result)
+
+
+def watch_repeats(state: TurnState, progress: Progress, call: ToolCall, result: ToolResult) -> None:
+    is_read = call.name in state.idempotent
+    changes_things = result.status == "ok" and not is_read
+    count = progress.repeats.add(call, f"{result.status} {result.text}", changes_things=changes_things)
+    if result.status != "ok" and count >= state.limits.stop_after_failing_calls:
+        blocked = result.status == "blocked"
+        progress.must_answer = EndReason.NEEDS_PERSON if blocked else EndReason.STUCK_CALLS
+    elif is_read and result.status == "ok" and count >= REPEATS_OF_A_READ:
+        progress.must_answer = EndReason.COMPLETED
+    elif count >= 2:
+        progress.note = (
+            f"You have made the same call of {call.name} {count} times with the same outcome. "
+            "Do not repeat it: use what you have, or try something else."
+        )
+
+
+def steering(state: TurnState) -> tuple[tuple[Text, ...], tuple[int, ...]]:
+    """What the user said meanwhile, as text parts, with the inbox rows that they take; it waits no more."""
+    waiting, state.steering = state.steering, []
+    return tuple(Text(clean(s.text), "steer") for s in waiting if s.text.strip()), tuple(s.inbox_id for s in waiting)
+
+
+# ---- End ------------------------------------------------------------------------------------------------------------
+
+
+def candidate(state: TurnState, progress: Progress) -> Effects:
+    """A complete text: the answer, unless a plugin objects; gives the result, or None when the turn goes on."""
+    answer = state.messages[-1].text
+    if progress.objections < MOST_OBJECTIONS and must_end(state, progress) is None:
+        choice = yield Consult("turn_end", {"answer": answer, "objections": progress.objections})
+        if isinstance(choice, Objection) and choice.message.strip():
+            progress.objections += 1
+            yield Record((state.append(user_message((Text(choice.message),), "nudge")),))
+            return None
+    yield Record((TurnEnded(EndReason.COMPLETED, answer),))
+    return result_of(state, EndReason.COMPLETED, answer)
+
+
+def final_answer(state: TurnState, reason: EndReason) -> Effects:
+    """One last request that may not call tools; whatever comes of it, a budget's reason stays."""
+    note = FINAL_NOTES.get(reason, FINAL_NOTES[EndReason.BUDGET_TOKENS])
+    cap = state.limits.output_cap
+    try:
+        reply = yield from ask(state, ModelRequest((), note, False, cap, "summary"))
+    except Ended as end:
+        if not reason.is_budget:
+            raise
+        return (yield from settle(state, reason, f"{DETAILS[reason]}; the closing request failed: {end.detail}"))
+    if reply is None or kind_of(reply, may_call=False) not in (Kind.TEXT, Kind.CUT_TEXT):
+        ends = state.exhausted or (EndReason.STUCK_CALLS if reason is EndReason.COMPLETED else reason)
+        return (yield from settle(state, ends, DETAILS[ends]))
+    change = state.place(stored(reply, state, may_call=False))
+    answer = state.messages[-1].text
+    yield Record((change, TurnEnded(reason, answer)))
+    yield Notify(AssistantMessage(text=answer, final=True))
+    return result_of(state, reason, answer, DETAILS.get(reason, ""))
+
+
+def settle(
+    state: TurnState, reason: EndReason, detail: str, partial: str = "", results: tuple[ToolResult, ...] = ()
+) -> Effects:
+    """End a turn other than by an answer, in one Record: what is missing, the closing message, and the end."""
+    changes: list[Change] = []
+    state.take_state(results)
+    if state.input is not None:
+        changes.append(begun(state, state.input, results))
+        results = ()
+    tail = state.messages[-1]
+    if partial.strip() and (tail.role != "assistant" or tail.origin == "partial"):
+        changes.append(state.place(Message("assistant", (Text(clean(partial)),), "partial")))
+    elif missing := resting(state, results, closing_text(reason, detail)):
+        changes.append(state.append(*missing))
+    last = state.messages[-1]
+    answer = None if last.origin in ("partial", "closing") else last.text
+    yield Record((*changes, TurnEnded(reason, answer)))
+    return result_of(state, reason, answer, detail)
+
+
+CUT_OFF = "This turn was cut off before it ended."
+
+
+def closing_text(reason: EndReason, detail: str) -> str:
+    if reason.is_stop:
+        return "The user stopped this turn here."
+    return f"This turn ended here ({reason.value}): {detail}" if detail else f"This turn ended here ({reason.value})."
+
+
+def resting(state: TurnState, results: tuple[ToolResult, ...], text: str) -> tuple[Message, ...]:
+    """The messages that bring the conversation to rest: results of open calls, then a closing one; maybe none."""
+    if not state.messages:
+        return ()
+    if calls := open_calls(state):
+        known = {r.call_id for r in results}
+        never = "was not run: the turn was stopped before it began."
+        lost = (result_text(c.id, "cancelled", f"{c.name} {never}") for c in calls if c.id not in known)
+        return (tool_message(calls, (*results, *lost)), closing(text))
+    return () if state.messages[-1].role == "assistant" else (closing(text),)
+
+
+def result_of(state: TurnState, reason: EndReason, answer: str | None, detail: str = "") -> TurnResult:
+    last = state.messages[-1]
+    return TurnResult(
+        state.session_id,
+        state.turn,
+        reason,
+        answer,
+        detail,
+        partial=last.text if last.origin == "partial" else "",
+        iterations=state.iterations,
+        usage=state.usage,
+        steering=tuple(s.text for s in state.steering),
+        messages=tuple(state.messages),
+    )
