@@ -1,0 +1,314 @@
+"""Agent: builds all of it from settings; run, interrupt, steer, resume."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from types import TracebackType
+from typing import Self
+
+from hermes.kernel.config.settings import (
+    LimitSettings,
+    ProviderSettings,
+    Settings,
+    ToolSettings,
+)
+from hermes.kernel.conversation import Conversation, Standing
+from hermes.kernel.crashed import close_children
+from hermes.kernel.effects import ApprovalRequest
+from hermes.kernel.endings import EndReason
+from hermes.kernel.errors import AgentBusy, SessionNotFound, StoreError, UsageError
+from hermes.kernel.events import Event, Notice
+from hermes.kernel.interrupts import Token
+from hermes.kernel.journal import MemoryStore
+from hermes.kernel.messages import Image
+from hermes.kernel.roles import ChildResult, ChildTask, DelegateInfo
+from hermes.kernel.running import Running
+from hermes.kernel.services import Services, build, open_store
+from hermes.kernel.sessions import SessionStore
+from hermes.kernel.state import TurnResult
+from hermes.kernel.toolrunner import Person
+
+CHILD_PROMPT = (
+    "You are working on one task for another agent, which reads only your final answer. Do the task completely, then "
+    "answer with what you found or did, where, and what is left."
+)
+
+
+class Agent:
+    """One conversation at a time over the services of its settings. A context manager; `close` ends it.
+
+    `ask` answers questions and approvals (`question`, `approve`); None when there is no one to ask. `on_event` gets
+    every event, children's too, on the thread where it happens; it must not block.
+    """
+
+    def __init__(
+        self, settings: Settings, *, ask: Person | None = None, on_event: Callable[[Event], None] | None = None
+    ) -> None:
+        self.settings = settings
+        self._person, self._on_event = ask, on_event
+        self._services: Services | None = None
+        self._store: SessionStore | None = None
+        self._conversation: Conversation | None = None
+        self._token: Token | None = None
+        self._early: tuple[EndReason, str] | None = None
+        self._lock = threading.Lock()
+        self._caller: str | None = None
+
+    @classmethod
+    def from_options(
+        cls,
+        *,
+        model: str = "auto",
+        base_url: str | None = None,
+        api_key: str | None = None,
+        max_iterations: int = 90,
+        enabled_toolsets: Sequence[str] | None = None,
+        disabled_toolsets: Sequence[str] = (),
+        system_prompt: str | None = None,
+    ) -> Self:
+        """An agent without a settings file. With `base_url`, `model` is that endpoint's own name for it."""
+        settings = Settings(limits=LimitSettings(iterations=max_iterations), model=model)
+        if base_url is not None:
+            endpoint = ProviderSettings(base_url=base_url, api_key=api_key)
+            settings = replace(settings, model=f"custom:{model}", providers={"custom": endpoint})
+        elif api_key is not None:
+            name = model.partition(":")[0]
+            settings = replace(settings, providers={name: ProviderSettings(api_key=api_key)})
+        toolsets = ToolSettings().toolsets if enabled_toolsets is None else tuple(enabled_toolsets)
+        kept = tuple(name for name in toolsets if name not in disabled_toolsets)
+        agent = cls(replace(settings, tools=replace(settings.tools, toolsets=kept)))
+        agent.use_system_prompt(system_prompt)
+        return agent
+
+    def use_system_prompt(self, text: str | None) -> None:
+        """The caller's own part of the system prompt, for sessions that begin from now on."""
+        self._caller = text
+
+    # ---- What it stands on ------------------------------------------------------------------------------------------
+
+    @property
+    def services(self) -> Services:
+        """Plugins, tools and models, found at the first use."""
+        if self._services is None:
+            self._services = build(self.settings, self._emit)
+        return self._services
+
+    @property
+    def store(self) -> SessionStore:
+        if self._store is None:
+            self._store, _ = open_store(self.services)
+        return self._store
+
+    @property
+    def session_id(self) -> str | None:
+        return self._conversation.log.id if self._conversation else None
+
+    # ---- Sessions ---------------------------------------------------------------------------------------------------
+
+    def begin(self, title: str = "") -> str:
+        """Begin a new session and leave the one before; returns its id."""
+        self._leave()
+        choice = self.services.chain()[0]
+        if choice.why:
+            self._emit(Notice(kind="model", text=f"model: {choice.name} ({choice.why})"))
+        try:
+            session_id = self.store.create(
+                directory=str(self.services.places.cwd), model=choice.name, title=title, source="cli"
+            )
+        except StoreError as error:
+            if self.settings.sessions.stop_when_failing:
+                raise
+            self._emit(Notice(kind="store", text=f"{error}; this run is kept in memory only"))
+            self._store = MemoryStore()
+            session_id = self._store.create(directory=str(self.services.places.cwd), model=choice.name, title=title)
+        self._open(session_id, is_resumed=False)
+        return session_id
+
+    def attach(self, id_or_title: str, *, fork: bool = False) -> str:
+        """Go on with a session, or with a copy of it; what a crash left open in its children is closed first.
+
+        Raises SessionNotFound, or SessionBusy with the process that has it.
+        """
+        self._leave()
+        session_id = self.store.find(id_or_title)
+        if fork:
+            session_id = self.store.fork(session_id)
+        self._open(session_id, is_resumed=True)
+        return session_id
+
+    def newest(self) -> str:
+        """The id of the session of this directory with the newest activity; SessionNotFound when there is none."""
+        directory = str(self.services.places.cwd)
+        for info in self.store.list(directory=directory, limit=1):
+            return info.id
+        raise SessionNotFound(f"no session was begun in {directory}; `hermes sessions list` shows all of them")
+
+    def _open(self, session_id: str, *, is_resumed: bool) -> None:
+        standing = Standing(0, self._caller, self.settings.limits.iterations, self._person, is_resumed)
+        conversation = Conversation(self.services, self.store, standing, self._spawn, self._remember)
+        conversation.open(self.store.open(session_id))
+        self._conversation = conversation
+        if is_resumed:
+            close_children(self.store, session_id)
+
+    def _leave(self) -> None:
+        if self._conversation is not None:
+            self._conversation.close()
+            self._conversation = None
+
+    # ---- Turns ------------------------------------------------------------------------------------------------------
+
+    def run(self, text: str, images: Sequence[Image] = ()) -> TurnResult:
+        """One turn, to its end, in the session that is open, else in a new one.
+
+        Raises AgentBusy while another turn runs, SettingsError or UsageError for what cannot begin; what a provider,
+        tool, plugin or store does ends in the result.
+        """
+        return self._turn(lambda conversation, token: conversation.run(text, images, token))
+
+    def resume(self, session_id: str) -> TurnResult:
+        """Finish the turn of a session that a crash cut off; UsageError when it has none."""
+        if self.session_id != session_id:
+            self.attach(session_id)
+        return self._turn(lambda conversation, token: conversation.resume(token))
+
+    def interrupt(self, reason: EndReason = EndReason.INTERRUPTED, detail: str = "") -> None:
+        """Stop the running turn, from any thread. Before a turn runs, the next one is stopped at once."""
+        with self._lock:
+            token = self._token
+            if token is None:
+                self._early = (reason, detail)
+                return
+        token.set(reason, detail)
+
+    def steer(self, text: str) -> None:
+        """Say something to the running turn; it reaches the model with the next tool results. Durable on return.
+
+        Raises UsageError when no turn runs or the text is blank.
+        """
+        conversation = self._conversation
+        if self._token is None or conversation is None:
+            raise UsageError("no turn is running; use run() instead of steer()")
+        if not text.strip():
+            raise UsageError("the text to steer with is blank")
+        conversation.steer(text)
+
+    def _turn(self, start: Callable[[Conversation, Token], TurnResult]) -> TurnResult:
+        token = self._begin_turn()
+        try:
+            if self._conversation is None:
+                self.begin()
+            conversation = self._conversation
+            if conversation is None:
+                raise UsageError("no session is open")
+            return start(conversation, token)
+        finally:
+            with self._lock:
+                self._token = None
+            token.close()
+
+    def _begin_turn(self) -> Token:
+        with self._lock:
+            if self._token is not None:
+                raise AgentBusy("a turn of this agent is running; wait for it, steer() it, or interrupt() it")
+            self._token = Token()
+            if self._early is not None:
+                self._token.set(*self._early)
+                self._early = None
+            return self._token
+
+    # ---- Children ---------------------------------------------------------------------------------------------------
+
+    def _spawn(self, parent: Conversation, running: Running, tasks: Sequence[ChildTask]) -> Sequence[ChildResult]:
+        """Run children to their end, side by side, each in a session and a thread of its own."""
+        model = self.services.chain()[0].name
+        directory = str(self.services.places.cwd)
+        store = self.store
+        ids = [
+            store.create(
+                directory=directory,
+                model=model,
+                source="child",
+                title=task.goal[:60],
+                parent=parent.log.id,
+                parent_call=running.call.id,
+            )
+            for task in tasks
+        ]
+        parent.log.link_child(running.call.id, ",".join(ids))
+        results: list[ChildResult | None] = [None] * len(tasks)
+
+        def work(index: int) -> None:
+            results[index] = self._child(parent, running, ids[index], tasks[index])
+
+        threads = [
+            threading.Thread(target=work, args=(i,), name=f"hermes-child-{ids[i]}", daemon=True)
+            for i in range(len(tasks))
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        done = [r for r in results if r is not None]
+        parent.runtime.child_usage.extend(r.usage for r in done)
+        return done
+
+    def _child(self, parent: Conversation, running: Running, session_id: str, task: ChildTask) -> ChildResult:
+        began = time.monotonic()
+        info = DelegateInfo(parent.log.id, running.call.id, session_id, task.goal)
+        self.services.plugins.observe("before_delegate", delegate=info)
+        standing = Standing(parent.standing.depth + 1, CHILD_PROMPT, self.settings.delegate.iterations)
+        child = Conversation(self.services, self.store, standing, self._spawn)
+        token = Token(running.token)
+        try:
+            child.open(self.store.open(session_id))
+            text = f"{task.goal}\n\nContext:\n{task.context}" if task.context.strip() else task.goal
+            result = child.run(text, (), token)
+            child.close()
+        finally:
+            token.close()
+        seconds = time.monotonic() - began
+        after = replace(info, reason=result.reason.value, seconds=seconds, usage=result.usage)
+        self.services.plugins.observe("after_delegate", delegate=after)
+        return ChildResult(
+            session_id, result.reason, result.answer or result.partial or None, result.iterations, seconds, result.usage
+        )
+
+    # ---- The rest ---------------------------------------------------------------------------------------------------
+
+    def _remember(self, request: ApprovalRequest) -> None:
+        """A person said "always": keep it as a rule of the user's own settings."""
+        from hermes.kernel.approval import rule_for
+        from hermes.kernel.config.rules import add_rule
+
+        add_rule(rule_for(request))
+
+    def _emit(self, event: Event) -> None:
+        if self._on_event is not None:
+            self._on_event(event)
+        if self._services is not None and self._services.plugins.wants("on_event"):
+            self._services.plugins.observe("on_event", event=event)
+
+    def close(self) -> None:
+        """Leave the session and let observers finish; safe to call twice."""
+        self._leave()
+        if self._store is not None:
+            self._store.close()
+            self._store = None
+        if self._services is not None:
+            self._services.close()
+            self._services = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+__all__ = ["Agent", "TurnResult"]

@@ -1,0 +1,348 @@
+"""One open session: its log, its frozen prefix, its tools; agents and their children run their turns in one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date
+from pathlib import Path
+
+from hermes.kernel import prompt
+from hermes.kernel.batch import BatchFacts
+from hermes.kernel.durable import DurableLog
+from hermes.kernel.effects import ApprovalRequest
+from hermes.kernel.errors import UsageError
+from hermes.kernel.events import Event, Notice, SessionStarted, ToolProgress, TurnFinished, TurnStarted
+from hermes.kernel.history import repair
+from hermes.kernel.interrupts import Token
+from hermes.kernel.messages import Image, Json, Text, UserInput, clean
+from hermes.kernel.modelcalls import ModelCalls
+from hermes.kernel.roles import ChildResult, ChildTask, PromptContext, Tool, ToolContext, TurnInfo
+from hermes.kernel.running import Running
+from hermes.kernel.runtime import Runtime
+from hermes.kernel.services import Services
+from hermes.kernel.sessions import Epoch, SessionLog, SessionStore, Snapshot
+from hermes.kernel.state import Limits, TurnResult, TurnState
+from hermes.kernel.toolrunner import Person, Surroundings, ToolRunner, approved_of
+
+CONTEXT_MAX_CHARS = 20_000
+"""What plugins may add to one user message; more goes to a file (hooks.md, provide_turn_context)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How a conversation stands among others: `caller` is the caller's own system prompt, `depth` 0 for a person's."""
+
+    depth: int = 0
+    caller: str | None = None
+    iterations: int | None = 90
+    person: Person | None = None
+    is_resumed: bool = False
+
+
+@dataclass(slots=True)
+class Conversation:
+    """Owns one SessionLog from `open` to `close`. One turn at a time."""
+
+    services: Services
+    store: SessionStore
+    standing: Standing
+    spawn: Callable[[Conversation, Running, Sequence[ChildTask]], Sequence[ChildResult]]
+    remember: Callable[[ApprovalRequest], None] = lambda request: None
+    log: DurableLog = field(init=False)
+    runtime: Runtime = field(init=False)
+    tools: Mapping[str, Tool] = field(init=False)
+    epoch: Epoch = field(init=False)
+    snapshot: Snapshot = field(init=False)
+    state: TurnState | None = None
+    _must_store_epoch: bool = False
+
+    # ---- Open and close ---------------------------------------------------------------------------------------------
+
+    def open(self, log: SessionLog) -> None:
+        """Take a session over: load it, settle which prefix holds, make its driver."""
+        self.log = DurableLog(log, self._as_known, self._store_failed)
+        self.log.claim()
+        self.snapshot = self.log.load()
+        self.tools = self.services.tools(can_ask=self.standing.person is not None, depth=self.standing.depth)
+        self._settle_epoch()
+        services, session = self.services, self.log.id
+        models = ModelCalls(services.targets, services.plugins, services.ledger, self.emit, lambda: self.epoch, session)
+        runner = ToolRunner(
+            self._facts,
+            services.plugins,
+            self.log,
+            self.emit,
+            self.standing.person,
+            session,
+            services.settings.tools.deadline_s,
+            self.remember,
+        )
+        self.runtime = Runtime(
+            self.log, models, runner, services.plugins, self.emit, self._surroundings, services.engine(), self._build
+        )
+        name = services.chain()[0].name
+        provider, _, model = name.partition(":")
+        started = SessionStarted(
+            model=model, provider=provider, directory=str(services.places.cwd), resumed=self.standing.is_resumed
+        )
+        self.emit(started)
+        services.plugins.observe("before_session", session=self.snapshot.info)
+
+    def close(self) -> None:
+        self.services.plugins.observe("after_session", session=self.snapshot.info)
+        self.log.release()
+
+    def emit(self, event: Event) -> None:
+        self.services.emit(event if event.session else replace(event, session=self.log.id))
+
+    # ---- The prefix -------------------------------------------------------------------------------------------------
+
+    def _settle_epoch(self) -> None:
+        """Keep the stored prefix while its tools are still these; else begin a new epoch and say why."""
+        schemas = tuple(tool.schema for tool in self.tools.values())
+        stored = self.snapshot.epoch
+        if stored is not None and {s.name: s for s in stored.tools} == {s.name: s for s in schemas}:
+            self.epoch = stored
+            return
+        why = "the session begins"
+        if stored is not None:
+            before, now = {s.name for s in stored.tools}, {s.name for s in schemas}
+            changes = [*(f"+{n}" for n in sorted(now - before)), *(f"-{n}" for n in sorted(before - now))]
+            why = f"the tools changed: {' '.join(changes) or 'other descriptions'}"
+            self.emit(Notice(kind="context", text=f"the system prompt is built anew: {why}"))
+        self.epoch = Epoch((stored.number if stored else 0) + 1, "", schemas, why)
+        self.epoch = self._build(why, number=self.epoch.number)
+        self._must_store_epoch = True
+
+    def _build(self, why: str, number: int | None = None) -> Epoch:
+        """The next epoch: sections, files and clock as they are now."""
+        services, settings = self.services, self.services.settings
+        provider, _, model = services.chain()[0].name.partition(":")
+        context = PromptContext(
+            session_id=self.log.id,
+            cwd=services.places.cwd,
+            home=services.places.home,
+            model=model,
+            provider=provider,
+            platform="cli",
+            date=date.today().isoformat(),
+            tool_names=frozenset(self.tools),
+            identity=settings.prompt.identity,
+            append=settings.prompt.append,
+            caller=self.standing.caller,
+            context_files=settings.prompt.context_files,
+            section_max_chars=settings.prompt.section_max_chars,
+            memory=services.memory() if self.standing.depth == 0 else None,
+            depth=self.standing.depth,
+            notice=lambda line: self.emit(Notice(kind="warning", text=line)),
+        )
+        text = prompt.build(services.sections(), services.section_names(), context, self._section_failed)
+        self.epoch = Epoch(number or self.epoch.number + 1, text, tuple(t.schema for t in self.tools.values()), why)
+        return self.epoch
+
+    def _section_failed(self, name: str, cause: str) -> None:
+        self.emit(Notice(kind="plugin", text=f"prompt section {name} is left out: {cause}"))
+
+    # ---- Turns ------------------------------------------------------------------------------------------------------
+
+    def run(self, text: str, images: Sequence[Image], token: Token) -> TurnResult:
+        """One turn from a user's message, which is on disk before anything else happens."""
+        said: tuple[Text | Image, ...] = (*((Text(clean(text)),) if text.strip() else ()), *images)
+        if not said:
+            raise UsageError("the message is empty")
+        row = self.log.put_inbox("input", said)
+        # input that a crash kept from its turn goes first: it is in the inbox, and nothing is lost
+        earlier = [r for r in self.log.waiting("input") if r.id != row]
+        parts = (*(p for r in earlier for p in r.parts), *said, *self._added(text))
+        taken = (*(r.id for r in earlier), row)
+        return self._turn(UserInput(parts, taken), text, token)
+
+    def resume(self, token: Token) -> TurnResult:
+        """Finish the turn that a crash cut off; UsageError when there is none."""
+        if self.snapshot.open_turn is not None and self.snapshot.messages:
+            return self._turn(None, "", token)
+        if waiting := self.log.waiting("input"):
+            parts = tuple(p for row in waiting for p in row.parts)
+            return self._turn(UserInput(parts, tuple(r.id for r in waiting)), waiting[-1].text, token)
+        raise UsageError(f"session {self.log.id} has no unfinished turn; give a prompt to go on with it")
+
+    def steer(self, text: str) -> None:
+        """Say something to the running turn; on disk before this returns."""
+        said = clean(text)
+        self.runtime.inbox.put(self.log.put_inbox("steer", (Text(said),)), said)
+
+    def _turn(self, given: UserInput | None, text: str, token: Token) -> TurnResult:
+        state = self._state()
+        self.state = state
+        if given is None and self.snapshot.open_turn is not None:
+            state.turn, state.iterations = self.snapshot.open_turn.id, self.snapshot.open_turn.iterations
+            state.attempts = self.snapshot.open_turn.attempts
+        else:
+            state.turn = self.log.begin_turn(self._state_json(state))
+        self._store_epoch(state)
+        for row in self.log.waiting("steer"):
+            self.runtime.inbox.put(row.id, row.text)
+        info = TurnInfo(self.log.id, state.turn, text, str(self.services.places.cwd), messages=tuple(state.messages))
+        self.services.plugins.observe("before_turn", turn=info)
+        self.emit(TurnStarted(turn=state.turn, text=text))
+        result = self.runtime.run(state, given, token)
+        self._ended(result, info)
+        return result
+
+    def _ended(self, result: TurnResult, info: TurnInfo) -> None:
+        """The one epilogue of every turn."""
+        left = [s.inbox_id for s in self.state.steering] if self.state else []
+        if left:
+            self.log.drop_inbox(left)
+        self.snapshot = self._as_known()
+        after = replace(info, answer=result.answer, reason=result.reason.value, messages=result.messages)
+        self.services.plugins.observe("after_turn", turn=after)
+        self.emit(
+            TurnFinished(
+                turn=result.turn,
+                reason=result.reason.value,
+                answer=result.answer,
+                detail=result.detail,
+                iterations=result.iterations,
+                seconds=result.seconds,
+                usage=result.usage,
+            )
+        )
+
+    def _state(self) -> TurnState:
+        limits, chain = self.services.settings.limits, self.services.chain()
+        known = dict(self.snapshot.state)
+        name = chain[0].name
+        return TurnState(
+            self.log.id,
+            0,
+            repair(self.snapshot.messages),
+            frozenset(self.tools),
+            frozenset(n for n, t in self.tools.items() if t.idempotent),
+            set(self.snapshot.call_ids),
+            known,
+            tuple(choice.name for choice in chain),
+            known.get(f"window:{name}") or self.services.targets.window_of(name),
+            limits=Limits(
+                self.standing.iterations,
+                limits.warn_model_at,
+                limits.stop_after_failing_calls,
+                self.services.settings.request.attempts,
+                self.services.settings.model_options.max_output_tokens,
+            ),
+        )
+
+    def _state_json(self, state: TurnState) -> Json:
+        return {
+            "tools": sorted(state.tool_names),
+            "targets": list(state.targets),
+            "window_tokens": state.window_tokens,
+            "iterations": state.limits.iterations,
+            "messages": len(state.messages),
+            "known": state.known,
+        }
+
+    def _store_epoch(self, state: TurnState) -> None:
+        if self._must_store_epoch:
+            self._must_store_epoch = False
+            self.log.record(state.turn, (), iterations=state.iterations, attempts=state.attempts, epoch=self.epoch)
+
+    def _added(self, text: str) -> tuple[Text, ...]:
+        """What plugins add to the user's message; too much of it is cut, and says so."""
+        if not self.services.plugins.wants("provide_turn_context"):
+            return ()
+        info = TurnInfo(self.log.id, 0, text, str(self.services.places.cwd), messages=self.snapshot.messages)
+        given = self.services.plugins.gather("provide_turn_context", turn=info)
+        texts = [clean(str(answer)) for _, answer in given if str(answer).strip()]
+        return tuple(Text(self._bounded(t), "context") for t in texts)
+
+    def _bounded(self, text: str) -> str:
+        if len(text) <= CONTEXT_MAX_CHARS:
+            return text
+        folder = self._results_folder()
+        path = folder / f"context-{int(time.time() * 1000)}.txt"
+        try:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            path.write_text(text, encoding="utf-8")
+        except OSError:
+            return f"{text[:CONTEXT_MAX_CHARS]}\n[… cut]"
+        return f"{text[:CONTEXT_MAX_CHARS]}\n[… cut: all {len(text)} characters are in {path}]"
+
+    # ---- What the runtime asks for ----------------------------------------------------------------------------------
+
+    def _facts(self, known: Mapping[str, Json]) -> BatchFacts:
+        settings = self.services.settings
+        return BatchFacts(
+            self.tools,
+            self.services.places.cwd,
+            settings.approval,
+            settings.tools.workers,
+            settings.tools.result_max_chars,
+            approved_of(known),
+        )
+
+    def _surroundings(self, state: TurnState, token: Token) -> Surroundings:
+        def context(tool: Tool, running: Running) -> ToolContext:
+            return self._context(tool, running, state)
+
+        ledger = self.services.ledger
+        return Surroundings(
+            state.turn,
+            self.standing.depth,
+            token,
+            self.services.places.cwd,
+            self._results_folder(),
+            ledger.seconds_left,
+            context,
+        )
+
+    def _results_folder(self) -> Path:
+        return self.services.places.home / "results" / self.log.id
+
+    def _context(self, tool: Tool, running: Running, state: TurnState) -> ToolContext:
+        services, call_id = self.services, running.call.id
+
+        def ask(question: str, choices: Sequence[str]) -> str | None:
+            if self.standing.person is None:
+                return None
+            with running.asking():
+                return self.standing.person.question(question, choices)
+
+        own = services.settings.plugins.settings.get(tool.toolset, {})
+        return ToolContext(
+            session_id=self.log.id,
+            call_id=call_id,
+            cwd=services.places.cwd,
+            home=services.places.home,
+            cancelled=running.token,
+            progress=lambda line: self.emit(ToolProgress(call_id=call_id, text=line)),
+            ask=ask,
+            spawn=lambda tasks: self.spawn(self, running, tasks),
+            search=self.store,
+            state=dict(state.known),
+            settings={**own, "protect_paths": list(services.settings.approval.protect_paths)},
+            deadline=running.deadline,
+            depth=self.standing.depth,
+            memory=services.memory(),
+        )
+
+    def _as_known(self) -> Snapshot:
+        """The session as this process knows it: what memory goes on from when the disk fails."""
+        state = self.state
+        if state is None:
+            return self.snapshot
+        return replace(
+            self.snapshot,
+            messages=tuple(state.messages),
+            call_ids=frozenset(state.call_ids),
+            state=dict(state.known),
+            epoch=self.epoch,
+            open_turn=None,
+            inbox=(),
+        )
+
+    def _store_failed(self, cause: str) -> None:
+        text = f"{cause}; going on in memory: what follows is not stored"
+        self.emit(Notice(kind="store", text=text))

@@ -1,0 +1,84 @@
+"""One session's log that never fails: when the store cannot write, say so once and go on in memory."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, TypeVar
+
+from hermes.kernel.effects import CallRecord, Change
+from hermes.kernel.errors import StoreError
+from hermes.kernel.journal import MemoryLog
+from hermes.kernel.messages import Image, Json, Text, ToolCall, ToolResult
+from hermes.kernel.sessions import InboxRow, SessionLog, Snapshot
+
+_LOG = logging.getLogger("hermes.store")
+T = TypeVar("T")
+
+
+class DurableLog:
+    """A SessionLog in front of another; `stored` turns False, for good, when a write of that one fails.
+
+    `snapshot` gives the session as the runtime knows it, from which memory goes on; `failed(text)` is told once.
+    """
+
+    def __init__(self, log: SessionLog, snapshot: Callable[[], Snapshot], failed: Callable[[str], None]) -> None:
+        self.id = log.id
+        self.stored = True
+        self._log = log
+        self._snapshot, self._failed = snapshot, failed
+        self._started: dict[str, CallRecord] = {}
+
+    def _try(self, write: Callable[[SessionLog], T]) -> T:
+        try:
+            return write(self._log)
+        except StoreError as error:
+            if not self.stored:
+                raise
+            self.stored = False
+            _LOG.error("the store failed, going on in memory: %s", error)
+            self._log = MemoryLog.adopt(self._snapshot(), calls=self._started)
+            self._failed(str(error))
+            return write(self._log)
+
+    def claim(self) -> None:
+        self._log.claim()
+
+    def release(self) -> None:
+        self._try(lambda log: log.release())
+
+    def load(self) -> Snapshot:
+        return self._log.load()
+
+    def begin_turn(self, state: Json) -> int:
+        return self._try(lambda log: log.begin_turn(state))
+
+    def record(self, turn: int, changes: Sequence[Change], **counters: Any) -> None:
+        """`counters`: iterations, attempts, and maybe epoch and outcomes, as in SessionLog."""
+        self._try(lambda log: log.record(turn, changes, **counters))
+
+    def put_inbox(self, kind: Literal["input", "steer"], parts: Sequence[Text | Image]) -> int:
+        return self._try(lambda log: log.put_inbox(kind, parts))
+
+    def waiting(self, kind: Literal["input", "steer"]) -> Sequence[InboxRow]:
+        return self._try(lambda log: log.waiting(kind))
+
+    def drop_inbox(self, ids: Sequence[int]) -> None:
+        self._try(lambda log: log.drop_inbox(ids))
+
+    def start_calls(self, turn: int, calls: Sequence[ToolCall]) -> None:
+        self._try(lambda log: log.start_calls(turn, calls))
+        self._started.update({c.id: CallRecord(c.id, "started", c.arguments) for c in calls})
+
+    def link_child(self, call_id: str, child: str) -> None:
+        self._try(lambda log: log.link_child(call_id, child))
+
+    def finish_call(self, result: ToolResult) -> bool:
+        self._started.pop(result.call_id, None)
+        return self._try(lambda log: log.finish_call(result))
+
+    def calls(self, call_ids: Sequence[str]) -> Mapping[str, CallRecord]:
+        return self._try(lambda log: log.calls(call_ids))
+
+    def set_title(self, title: str) -> None:
+        self._try(lambda log: log.set_title(title))

@@ -1,0 +1,221 @@
+"""Perform AskModel: reserve the budget, stream the reply, commit what it cost; hooks around it, faults named."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from hermes.kernel.budget import Ledger
+from hermes.kernel.config.settings import ModelOptions, RequestSettings
+from hermes.kernel.effects import AskModel, Fault, FaultKind
+from hermes.kernel.endings import EndReason
+from hermes.kernel.errors import PluginError, ProviderError
+from hermes.kernel.events import (
+    AttemptDropped,
+    Event,
+    ModelCallEnded,
+    ModelCallStarted,
+    Progress,
+    TextDelta,
+    ThinkingDelta,
+)
+from hermes.kernel.faults import classify
+from hermes.kernel.history import with_note
+from hermes.kernel.interrupts import Token
+from hermes.kernel.messages import Message, ModelReply, ModelRequest, Usage
+from hermes.kernel.plugins import Plugins
+from hermes.kernel.providers import Parameters, Stream, Target, Timeouts, WireFault, WireFormat
+from hermes.kernel.roles import ModelCallInfo
+from hermes.kernel.sessions import Epoch
+from hermes.kernel.targets import Targets, cost_usd
+
+
+@dataclass(slots=True)
+class Serialised:
+    """The conversation as one wire format wrote it for one target, kept by the identity of the messages.
+
+    The longest run of the same objects from the front is reused, so a rewrite needs no word to it.
+    """
+
+    wire: WireFormat
+    target: Target
+    prefix: bytes
+    epoch: int
+    _messages: list[Message] = field(default_factory=list)
+    _pieces: list[bytes] = field(default_factory=list)
+
+    def pieces(self, messages: Sequence[Message], note: str) -> list[bytes]:
+        """One fragment a message; the note is placed in a copy of the last one, which is not kept."""
+        same = 0
+        for kept, message in zip(self._messages, messages, strict=False):
+            if kept is not message:
+                break
+            same += 1
+        del self._messages[same:], self._pieces[same:]
+        for message in messages[same:]:
+            self._messages.append(message)
+            self._pieces.append(self.wire.encode(message, self.target))
+        if not note:
+            return self._pieces
+        noted = with_note(messages[-1:], note)
+        kept_pieces = self._pieces if len(noted) > 1 else self._pieces[:-1]
+        return [*kept_pieces, self.wire.encode(noted[-1], self.target)]
+
+
+class Refused(Exception):
+    """The budget would not pay for a call."""
+
+    def __init__(self, budget: EndReason) -> None:
+        self.budget = budget
+        super().__init__(budget.value)
+
+
+@dataclass(slots=True)
+class ModelCalls:
+    """The model calls of one conversation. `emit` takes events; `epoch` gives the prefix that holds now."""
+
+    targets: Targets
+    plugins: Plugins
+    ledger: Ledger
+    emit: Callable[[Event], None]
+    epoch: Callable[[], Epoch]
+    session: str
+    _serialised: dict[str, Serialised] = field(default_factory=dict)
+    _partial: list[str] = field(default_factory=list)
+    _spent: Usage = field(default_factory=Usage)
+    _expected_tokens: int = 0
+    _overdrawn: bool = False
+
+    def begin_turn(self) -> None:
+        self._overdrawn = False
+
+    def ask(self, effect: AskModel, token: Token) -> tuple[ModelReply | Fault, Usage]:
+        """The reply or the fault, and what all real calls inside the wrappers cost."""
+        self._spent, self._partial = Usage(), []
+        info = ModelCallInfo(self.session, effect.target, effect.attempt, len(effect.request.messages))
+        self.plugins.observe("before_model_call", call=info)
+        self.emit(ModelCallStarted(attempt=effect.attempt, target=effect.target))
+        began = time.monotonic()
+        outcome = self._outcome(effect, token)
+        seconds = time.monotonic() - began
+        fault = outcome.kind.value if isinstance(outcome, Fault) else ""
+        stop = "" if isinstance(outcome, Fault) else outcome.stop_reason.value
+        if fault and self._partial and not token():
+            self.emit(AttemptDropped(attempt=effect.attempt, why=fault))
+        self.emit(
+            ModelCallEnded(attempt=effect.attempt, seconds=seconds, stop_reason=stop, fault=fault, usage=self._spent)
+        )
+        if self.plugins.wants("after_model_call"):
+            after = replace(info, seconds=seconds, stop_reason=stop, fault=fault, usage=self._spent)
+            self.plugins.observe("after_model_call", call=after)
+        return outcome, self._spent
+
+    @property
+    def partial(self) -> str:
+        """The text that the last call streamed."""
+        return "".join(self._partial)
+
+    def _outcome(self, effect: AskModel, token: Token) -> ModelReply | Fault:
+        try:
+            target = self.targets.get(effect.target, self._report, token)
+            wire = self.targets.wire(target)
+            reply = self.plugins.around(
+                "around_model_call", effect.request, lambda request: self._call(wire, target, effect, request, token)
+            )
+        except WireFault as fault:
+            return replace(classify(fault), partial=self.partial)
+        except Refused as refused:
+            return Fault(FaultKind.BUDGET, refused.budget.value, budget=refused.budget)
+        except ProviderError as error:
+            return Fault(FaultKind(error.kind), str(error))
+        except PluginError as error:
+            return Fault(FaultKind.PLUGIN, str(error), partial=self.partial)
+        if not isinstance(reply, ModelReply):
+            return Fault(FaultKind.PLUGIN, f"a plugin around the model call gave {type(reply).__name__}, not a reply")
+        return reply
+
+    def _call(
+        self, wire: WireFormat, target: Target, effect: AskModel, request: ModelRequest, token: Token
+    ) -> ModelReply:
+        """One real call: reserve, stream, commit."""
+        reserved = self._expected_tokens
+        if refused := self.ledger.reserve(reserved, overdraw=self._may_overdraw(request)):
+            raise Refused(refused)
+        usage = Usage()
+        try:
+            parameters = self._parameters(request)
+            body = self._body(wire, target, request, parameters)
+            reply = self._stream(wire.open(body, parameters, target, self._timeouts()), effect.attempt, token)
+            usage = reply.usage
+            if usage.cost_usd is None:
+                usage = replace(usage, cost_usd=cost_usd(target.row, usage))
+            self._expected_tokens = usage.total_tokens
+            return replace(reply, usage=usage)
+        finally:
+            self.ledger.commit(reserved, usage)
+            self._spent = self._spent + usage
+
+    def _may_overdraw(self, request: ModelRequest) -> bool:
+        if request.purpose != "summary" or self._overdrawn:
+            return False
+        self._overdrawn = True
+        return True
+
+    def _body(self, wire: WireFormat, target: Target, request: ModelRequest, parameters: Parameters) -> Sequence[bytes]:
+        epoch = self.epoch()
+        kept = self._serialised.get(target.name)
+        if kept is None or kept.epoch != epoch.number or kept.target is not target:
+            kept = Serialised(wire, target, wire.prefix(epoch.system, epoch.tools, target), epoch.number)
+            self._serialised[target.name] = kept
+        return wire.envelope(kept.prefix, kept.pieces(request.messages, request.note), parameters, target)
+
+    def _stream(self, stream: Stream, attempt: int, token: Token) -> ModelReply:
+        """Read a stream to its end; an interrupt or the time budget shuts its socket down."""
+        self._partial.clear()
+        forget = token.on_cancel(stream.abort)
+        timer = self._timer(stream)
+        try:
+            for delta in stream:
+                if delta.kind == "text":
+                    self._partial.append(delta.text)
+                    self.emit(TextDelta(attempt=attempt, text=delta.text))
+                elif delta.kind == "thinking":
+                    self.emit(ThinkingDelta(attempt=attempt, text=delta.text))
+            return stream.reply()
+        except WireFault:
+            if not token() and (over := self.ledger.exhausted()) is EndReason.BUDGET_TIME:
+                raise Refused(over) from None
+            raise
+        finally:
+            forget()
+            if timer is not None:
+                timer.cancel()
+
+    def _timer(self, stream: Stream) -> threading.Timer | None:
+        left = self.ledger.seconds_left()
+        if left is None:
+            return None
+        timer = threading.Timer(max(left, 0.0), stream.abort)
+        timer.daemon = True
+        timer.start()
+        return timer
+
+    def _parameters(self, request: ModelRequest) -> Parameters:
+        options: ModelOptions = self.targets.settings.model_options
+        return Parameters(
+            self.targets.settings.display.stream,
+            request.may_call,
+            options.temperature,
+            request.output_cap or options.max_output_tokens,
+            options.reasoning_effort,
+            request.leave_out,
+        )
+
+    def _timeouts(self) -> Timeouts:
+        asked: RequestSettings = self.targets.settings.request
+        return Timeouts(asked.connect_timeout_s, asked.first_token_timeout_s, asked.stall_timeout_s)
+
+    def _report(self, what: str, share: float | None) -> None:
+        self.emit(Progress(what=what, share=share))
