@@ -6,8 +6,13 @@ The defaults in `hermes.yaml` are the truth for values; a test holds the two aga
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import field
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from dataclasses import dataclass
+else:
+    from hermes.kernel.config.record import dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +86,8 @@ class PromptSettings:
     identity: str | None = None
     append: str | None = None
     sections: tuple[str, ...] = (
-        "identity", "memory_guidance", "search_guidance", "tool_discipline",
-        "context_files", "memory", "environment", "installed",
+        "identity", "caller", "memory_guidance", "search_guidance", "tool_discipline",
+        "context_files", "memory", "environment", "installed", "append",
     )  # fmt: skip
     context_files: tuple[str, ...] = ("AGENTS.md", "CLAUDE.md", ".cursorrules")
     section_max_chars: int = 20000
