@@ -173,7 +173,7 @@ class MemoryBackend(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PromptContext:
-    """What a prompt section may look at. `date` is the day the epoch began, ISO form."""
+    """What a prompt section may look at. `date` is the day the epoch began, ISO form. `notice` shows a person a line."""
 
     session_id: str
     cwd: Path
@@ -190,6 +190,7 @@ class PromptContext:
     section_max_chars: int
     memory: MemoryBackend | None = None
     depth: int = 0
+    notice: Callable[[str], None] = field(default=lambda line: None, compare=False, repr=False)
 
 
 class PromptSection(Protocol):
@@ -263,3 +264,27 @@ class TurnInfo:
     answer: str | None = None
     reason: str = ""
     messages: tuple[Message, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CompressionInfo:
+    """For `before/after_compression`; `tokens_after` is set in `after`, None when it was not possible."""
+
+    session: str
+    reason: str
+    messages: int
+    tokens_before: int
+    tokens_after: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DelegateInfo:
+    """For `before/after_delegate`; `session` is the parent's, the fields after `goal` are set in `after`."""
+
+    session: str
+    call_id: str
+    child: str
+    goal: str
+    reason: str = ""
+    seconds: float = 0.0
+    usage: Usage = field(default_factory=Usage)

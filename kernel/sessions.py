@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from hermes.kernel.effects import CallRecord, Change
 from hermes.kernel.messages import Image, Json, Message, Text, ToolCall, ToolResult
 from hermes.kernel.providers import ToolSchema
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from hermes.kernel.config.settings import SessionSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,3 +206,13 @@ class SessionStore(SessionSearch, Protocol):
     def path(self) -> str: ...
 
     def close(self) -> None: ...
+
+
+class StoreFactory(Protocol):
+    """What a store plugin registers: nothing is opened before `open_store`."""
+
+    name: str
+
+    def open_store(self, settings: SessionSettings, home: Path) -> SessionStore:
+        """Raises StoreError when the store cannot be opened."""
+        ...
