@@ -1,0 +1,1 @@
+"""Our memory backends, one a file."""

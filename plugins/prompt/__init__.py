@@ -1,0 +1,1 @@
+"""Our sections of the system prompt, one a file."""
