@@ -32,6 +32,9 @@ def ask(state: TurnState, request: ModelRequest) -> Effects:
             return outcome
         if outcome.kind is FaultKind.BUDGET:
             state.exhausted = state.exhausted or outcome.budget or EndReason.BUDGET_TOKENS
+        if state.exhausted and request.purpose == "turn":
+            return None
+        if outcome.kind is FaultKind.BUDGET:
             return None
         if outcome.kind is FaultKind.CONTEXT_OVERFLOW and (yield from shrink(state, outcome, compressions)):
             compressions += 1
@@ -63,7 +66,7 @@ def one_call(state: TurnState, request: ModelRequest) -> Effects:
 
 def decision(state: TurnState, fault: Fault, tries: Tries) -> Effects:
     """What to do about a fault: a plugin's choice within the table's limits, else the table's."""
-    has_next = state.target + 1 < len(state.targets)
+    has_next = next_target(state) is not None
     facts = {"fault": fault, "attempts": tries.on_target, "target": state.target_name}
     choice: Any = yield Consult("recovery", facts)
     if isinstance(choice, RecoveryChoice):
@@ -80,8 +83,8 @@ def act(state: TurnState, fault: Fault, tries: Tries, decided: Decision) -> Effe
         case Retry(wait_s=wait_s):
             yield Wait(wait_s, f"{state.target_name}: {fault.detail or fault.kind.value}; trying again")
         case NextTarget():
-            left = state.target_name
-            state.target += 1
+            left, following = state.target_name, next_target(state)
+            state.target = state.target if following is None else following
             tries.next_target()
             yield Record((state.learn(f"left:{left}", fault.kind.value, TARGET_COOLS_S),))
             text = f"{left} failed ({fault.detail or fault.kind.value}); going on with {state.target_name}"
@@ -93,7 +96,13 @@ def act(state: TurnState, fault: Fault, tries: Tries, decided: Decision) -> Effe
 
 def first_target(state: TurnState) -> int:
     """The first target of the chain that was not left a short while ago; the primary when all were."""
-    for index, name in enumerate(state.targets):
-        if f"left:{name}" not in state.known:
-            return index
-    return 0
+    return next((i for i, name in enumerate(state.targets) if not _cools(state, name)), 0)
+
+
+def next_target(state: TurnState) -> int | None:
+    """The next of the chain that is not cooling down; None when there is none."""
+    return next((i for i, n in enumerate(state.targets) if i > state.target and not _cools(state, n)), None)
+
+
+def _cools(state: TurnState, target: str) -> bool:
+    return f"left:{target}" in state.known

@@ -1,0 +1,218 @@
+"""Seeded mutations of the loop: each plants one fault that the simulator must catch.
+
+A mutation replaces one piece of a module's source before the module is imported, so it needs a process of its own:
+`python tests/simulation/simulate.py --mutation NAME`.
+"""
+
+from __future__ import annotations
+
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import ModuleType
+
+
+@dataclass(frozen=True, slots=True)
+class Mutation:
+    """`old` must stand in the module exactly once. `fault` says what is wrong with `new`."""
+
+    module: str
+    old: str
+    new: str
+    fault: str
+
+
+MUTATIONS: dict[str, Mutation] = {
+    "steering_lost_after_tools": Mutation(
+        "turn", "(*message.parts, *steer)", "(*message.parts,)", "steering is marked as taken and placed nowhere"
+    ),
+    "steering_told_twice": Mutation(
+        "turn", "waiting, state.steering = state.steering, []", "waiting = list(state.steering)", "steering stays waiting"
+    ),
+    "steering_not_taken": Mutation(
+        "turn",
+        "yield Record((state.append(Message(\"tool\", (*message.parts, *steer)), taken=taken),))",
+        "yield Record((state.append(Message(\"tool\", (*message.parts, *steer))),))",
+        "the inbox row of placed steering stays, and is handed out again after a crash",
+    ),
+    "settle_in_two_records": Mutation(
+        "turn",
+        "    yield Record((*changes, TurnEnded(reason, answer)))\n    return result_of(state, reason, answer, detail)",
+        "    yield Record(tuple(changes))\n    yield Record((TurnEnded(reason, answer),))\n"
+        "    return result_of(state, reason, answer, detail)",
+        "a crash between closing message and end resumes a stopped turn as a running one",
+    ),
+    "problem_calls_run": Mutation(
+        "turn",
+        "    runnable = tuple(c for c in calls if not c.problem)\n    results = (yield",
+        "    runnable = tuple(calls)\n    results = (yield",
+        "a call whose arguments were lost is run",
+    ),
+    "problem_forgotten": Mutation(
+        "replies",
+        "name=clean(name) or \"invalid_tool_call\", arguments=arguments, problem=problem)",
+        "name=clean(name) or \"invalid_tool_call\", arguments=arguments, problem=None)",
+        "the refusal is not stored with the call, so it runs with {}",
+    ),
+    "ids_not_renamed": Mutation(
+        "replies", "fresh_id(call.id or \"call\", state.call_ids)", "(call.id or \"call\")", "call ids collide"
+    ),
+    "ids_forgotten": Mutation(
+        "replies", "    state.call_ids.add(new_id)\n", "", "two calls of one reply get the same id"
+    ),
+    "retry_for_ever": Mutation(
+        "recovery",
+        "if policy.retries and tries.on_target < most and wait_s <= LONGEST_WAIT_S:",
+        "if policy.retries and wait_s <= LONGEST_WAIT_S:",
+        "a fault is retried past the attempts",
+    ),
+    "retry_refused_key": Mutation(
+        "recovery",
+        "FaultKind.AUTH: Policy(False, EndReason.AUTH)",
+        "FaultKind.AUTH: Policy(True, EndReason.AUTH)",
+        "a refused key is tried again",
+    ),
+    "plugin_retries_past_the_table": Mutation(
+        "recovery",
+        "if tries.on_target < attempts and fault.kind is not FaultKind.BUDGET:",
+        "if fault.kind is not FaultKind.BUDGET:",
+        "a plugin's choose_recovery can retry for ever",
+    ),
+    "wall_is_waited_out": Mutation(
+        "recovery", "and wait_s <= LONGEST_WAIT_S:", "and wait_s <= 1e9:", "a Retry-After of an hour is waited out"
+    ),
+    "left_target_asked_again": Mutation(
+        "asking",
+        "i > state.target and not _cools(state, n)",
+        "i != state.target",
+        "the chain goes back to a target that failed",
+    ),
+    "stop_reason_lost": Mutation(
+        "turn",
+        "result = yield from settle(state, stop.reason, stop.detail, stop.partial, stop.results)",
+        "result = yield from settle(state, EndReason.INTERNAL, stop.detail, stop.partial, stop.results)",
+        "a stopped turn says that it failed",
+    ),
+    "partial_lost": Mutation(
+        "turn",
+        "if partial.strip() and (tail.role != \"assistant\" or tail.origin == \"partial\"):",
+        "if False:",
+        "the text that was streamed before an interrupt is lost",
+    ),
+    "results_of_stop_ignored": Mutation(
+        "turn",
+        "stop.detail, stop.partial, stop.results)",
+        "stop.detail, stop.partial)",
+        "calls that ended before the stop are told as not run",
+    ),
+    "state_of_stop_ignored": Mutation(
+        "turn", "    state.take_state(results)\n    if state.input", "    if state.input", "session state of a stop is lost"
+    ),
+    "budget_not_sticky": Mutation(
+        "turn",
+        "    return state.exhausted or progress.must_answer",
+        "    spent, state.exhausted = state.exhausted, None\n    return progress.must_answer",
+        "an exhausted budget is forgotten",
+    ),
+    "iterations_not_counted": Mutation("turn", "    state.iterations += 1\n", "", "the iteration limit never comes"),
+    "objections_unlimited": Mutation(
+        "turn", "if progress.objections < MOST_OBJECTIONS and", "if", "a plugin keeps a turn going for ever"
+    ),
+    "cut_text_is_an_answer": Mutation(
+        "replies",
+        "return Kind.CUT_TEXT if cut else Kind.TEXT",
+        "return Kind.TEXT",
+        "a text that was cut off is given as the answer",
+    ),
+    "refusal_is_an_answer": Mutation(
+        "replies",
+        "if reply.stop_reason is StopReason.REFUSAL or any(isinstance(p, Refusal) for p in reply.parts):",
+        "if False:",
+        "a refusal is given as a completed answer",
+    ),
+    "surrogates_pass": Mutation(
+        "history",
+        "out.append(part if (cleaned := clean(text)) is text else replace(part, text=cleaned, replay=None))",
+        "out.append(part)",
+        "a lone surrogate reaches the store",
+    ),
+    "not_closed_before_input": Mutation(
+        "turn",
+        "    before = resting(state, results, CUT_OFF)\n",
+        "    before = ()\n",
+        "what a crash left open is not closed before a new user message",
+    ),
+    "results_in_order_of_ending": Mutation(
+        "batch",
+        "return BatchResult(tuple(life.results[c.id] for c in calls), life.stopped)",
+        "return BatchResult(tuple(life.results.values()), life.stopped)",
+        "results come in the order in which the calls ended",
+    ),
+    "started_is_run_again": Mutation(
+        "batch",
+        "elif may_start and tool is not None and tool.idempotent:",
+        "elif may_start and tool is not None:",
+        "a call that had started is run again after a crash",
+    ),
+    "known_result_ignored": Mutation(
+        "batch",
+        "    if record.result is not None:\n        life.results[call.id] = record.result\n    elif",
+        "    if",
+        "a call that the journal knows as finished is told as unknown",
+    ),
+    "started_not_journalled": Mutation(
+        "batch", "            yield JournalStarted(fresh)\n", "            pass\n", "a crash while a tool runs hides that it did"
+    ),
+    "finished_not_journalled": Mutation(
+        "batch",
+        "        life.results[result.call_id] = result\n        yield JournalFinished(result)\n",
+        "        life.results[result.call_id] = result\n",
+        "a crash after a tool ended makes its outcome unknown, and its state is lost",
+    ),
+    "running_told_not_run": Mutation(
+        "batch",
+        "was stopped by the user while it ran; it may have done part of its work",
+        "was not run",
+        "a call that was stopped while it ran is told as not run",
+    ),
+}
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    def __init__(self, mutation: Mutation) -> None:
+        self.mutation = mutation
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if name != f"hermes.kernel.{self.mutation.module}":
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        if spec is None or spec.origin is None:
+            raise RuntimeError(f"{name} was not found")
+        spec.loader = _Loader(name, spec.origin, self.mutation)
+        return spec
+
+
+class _Loader(importlib.machinery.SourceFileLoader):
+    def __init__(self, name: str, path: str, mutation: Mutation) -> None:
+        super().__init__(name, path)
+        self.mutation = mutation
+
+    def get_code(self, fullname: str):  # type: ignore[no-untyped-def]  # noqa: ANN201
+        source = self.get_data(self.path).decode()
+        if source.count(self.mutation.old) != 1:
+            raise RuntimeError(f"the mutation's text stands {source.count(self.mutation.old)} times in {self.path}")
+        return compile(source.replace(self.mutation.old, self.mutation.new), self.path, "exec")
+
+
+def apply(name: str) -> None:
+    """Plant one fault; call it before anything of hermes.kernel is imported."""
+    mutation = MUTATIONS[name]
+    if f"hermes.kernel.{mutation.module}" in sys.modules:
+        raise RuntimeError(f"hermes.kernel.{mutation.module} is imported already")
+    sys.meta_path.insert(0, _Finder(mutation))
