@@ -19,11 +19,11 @@ from hermes.kernel.conversation import Conversation, Standing
 from hermes.kernel.crashed import close_children
 from hermes.kernel.effects import ApprovalRequest
 from hermes.kernel.endings import EndReason
-from hermes.kernel.errors import AgentBusy, SessionNotFound, StoreError, UsageError
+from hermes.kernel.errors import AgentBusy, SessionNotFound, SettingsError, StopRun, StoreError, UsageError
 from hermes.kernel.events import Event, Notice
 from hermes.kernel.interrupts import Token
 from hermes.kernel.journal import MemoryStore
-from hermes.kernel.messages import Image
+from hermes.kernel.messages import Image, Usage
 from hermes.kernel.roles import ChildResult, ChildTask, DelegateInfo
 from hermes.kernel.running import Running
 from hermes.kernel.services import Services, build, open_store
@@ -93,7 +93,7 @@ class Agent:
     def services(self) -> Services:
         """Plugins, tools and models, found at the first use."""
         if self._services is None:
-            self._services = build(self.settings, self._emit)
+            self._services = build(self.settings, self._emit, on_stop=self._stopped_by_plugin)
         return self._services
 
     @property
@@ -251,8 +251,8 @@ class Agent:
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join()
-        done = [r for r in results if r is not None]
+            _join(thread, running.token)
+        done = [r or _failed(ids[i], running.token) for i, r in enumerate(results)]
         parent.runtime.child_usage.extend(r.usage for r in done)
         return done
 
@@ -277,6 +277,9 @@ class Agent:
             session_id, result.reason, result.answer or result.partial or None, result.iterations, seconds, result.usage
         )
 
+    def _stopped_by_plugin(self, stop: StopRun) -> None:
+        self.interrupt(EndReason.INTERRUPTED, stop.why or "a plugin stopped the run")
+
     # ---- The rest ---------------------------------------------------------------------------------------------------
 
     def _remember(self, request: ApprovalRequest) -> None:
@@ -284,7 +287,10 @@ class Agent:
         from hermes.kernel.approval import rule_for
         from hermes.kernel.config.rules import add_rule
 
-        add_rule(rule_for(request))
+        try:
+            add_rule(rule_for(request))
+        except (SettingsError, OSError) as error:
+            self._emit(Notice(kind="warning", text=f"the rule could not be saved, it holds for this run: {error}"))
 
     def _emit(self, event: Event) -> None:
         if self._on_event is not None:
@@ -309,6 +315,23 @@ class Agent:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+CHILD_GRACE_S = 1.0
+"""How long a stopped parent waits for a child's turn to be closed; a child's own grace is well below it."""
+
+
+def _join(thread: threading.Thread, token: Token) -> None:
+    """Wait for a child; once the parent is stopped, no longer than the grace."""
+    while thread.is_alive() and not token.wait(0.0):
+        thread.join(0.05)
+    thread.join(CHILD_GRACE_S)
+
+
+def _failed(session_id: str, token: Token) -> ChildResult:
+    """What is told of a child that gave no result: its thread raised, or it was left behind by a stop."""
+    reason = token.reason or EndReason.INTERNAL
+    return ChildResult(session_id, reason, None, 0, 0.0, Usage())
 
 
 __all__ = ["Agent", "TurnResult"]

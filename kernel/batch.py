@@ -105,7 +105,8 @@ def recall(life: Batch, call: ToolCall, record: CallRecord, *, may_start: bool) 
     """A call that the journal knows: its result, or what a crash left of it."""
     tool = life.facts.tools.get(call.name)
     if record.result is not None:
-        life.results[call.id] = record.result
+        # its state was read with the session; a call that is run now may have changed it since
+        life.results[call.id] = replace(record.result, state=None)
     elif may_start and tool is not None and tool.idempotent:
         life.again.add(call.id)
         life.ready.append(replace(call, arguments=dict(record.arguments)))

@@ -276,7 +276,7 @@ class Conversation:
         settings = self.services.settings
         return BatchFacts(
             self.tools,
-            self.services.places.cwd,
+            self._cwd(known),
             settings.approval,
             settings.tools.workers,
             settings.tools.result_max_chars,
@@ -314,7 +314,7 @@ class Conversation:
         return ToolContext(
             session_id=self.log.id,
             call_id=call_id,
-            cwd=services.places.cwd,
+            cwd=self._cwd(state.known),
             home=services.places.home,
             cancelled=running.token,
             progress=lambda line: self.emit(ToolProgress(call_id=call_id, text=line)),
@@ -327,6 +327,12 @@ class Conversation:
             depth=self.standing.depth,
             memory=services.memory(),
         )
+
+    def _cwd(self, known: Mapping[str, Json]) -> Path:
+        """Where the session's commands have got to, else where it began."""
+        given = known.get("cwd")
+        path = Path(given) if isinstance(given, str) else self.services.places.cwd
+        return path if path.is_dir() else self.services.places.cwd
 
     def _as_known(self) -> Snapshot:
         """The session as this process knows it: what memory goes on from when the disk fails."""

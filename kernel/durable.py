@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal, TypeVar
 
-from hermes.kernel.effects import CallRecord, Change
+from hermes.kernel.effects import Append, CallRecord, Change, Rewrite
 from hermes.kernel.errors import StoreError
 from hermes.kernel.journal import MemoryLog
 from hermes.kernel.messages import Image, Json, Text, ToolCall, ToolResult
@@ -27,7 +28,7 @@ class DurableLog:
         self.stored = True
         self._log = log
         self._snapshot, self._failed = snapshot, failed
-        self._started: dict[str, CallRecord] = {}
+        self._known: dict[str, CallRecord] = {}
 
     def _try(self, write: Callable[[SessionLog], T]) -> T:
         try:
@@ -37,12 +38,12 @@ class DurableLog:
                 raise
             self.stored = False
             _LOG.error("the store failed, going on in memory: %s", error)
-            self._log = MemoryLog.adopt(self._snapshot(), calls=self._started)
+            self._log = MemoryLog.adopt(self._snapshot(), calls=self._known)
             self._failed(str(error))
             return write(self._log)
 
     def claim(self) -> None:
-        self._log.claim()
+        self._try(lambda log: log.claim())
 
     def release(self) -> None:
         self._try(lambda log: log.release())
@@ -56,6 +57,8 @@ class DurableLog:
     def record(self, turn: int, changes: Sequence[Change], **counters: Any) -> None:
         """`counters`: iterations, attempts, and maybe epoch and outcomes, as in SessionLog."""
         self._try(lambda log: log.record(turn, changes, **counters))
+        if any(isinstance(c, (Append, Rewrite)) and any(m.results for m in c.messages) for c in changes):
+            self._known.clear()  # their results stand in the conversation now
 
     def put_inbox(self, kind: Literal["input", "steer"], parts: Sequence[Text | Image]) -> int:
         return self._try(lambda log: log.put_inbox(kind, parts))
@@ -68,14 +71,16 @@ class DurableLog:
 
     def start_calls(self, turn: int, calls: Sequence[ToolCall]) -> None:
         self._try(lambda log: log.start_calls(turn, calls))
-        self._started.update({c.id: CallRecord(c.id, "started", c.arguments) for c in calls})
+        self._known.update({c.id: CallRecord(c.id, "started", c.arguments) for c in calls})
 
     def link_child(self, call_id: str, child: str) -> None:
         self._try(lambda log: log.link_child(call_id, child))
 
     def finish_call(self, result: ToolResult) -> bool:
-        self._started.pop(result.call_id, None)
-        return self._try(lambda log: log.finish_call(result))
+        done = self._try(lambda log: log.finish_call(result))
+        if (before := self._known.get(result.call_id)) is not None:
+            self._known[result.call_id] = replace(before, status=result.status, result=result)
+        return done
 
     def calls(self, call_ids: Sequence[str]) -> Mapping[str, CallRecord]:
         return self._try(lambda log: log.calls(call_ids))

@@ -173,7 +173,7 @@ class MemoryBackend(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PromptContext:
-    """What a prompt section may look at. `date` is the day the epoch began, ISO form. `notice` shows a person a line."""
+    """What a prompt section may look at. `date` is the day the epoch began, ISO form. `notice` shows a person one."""
 
     session_id: str
     cwd: Path

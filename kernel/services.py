@@ -10,8 +10,9 @@ from pathlib import Path
 from hermes.kernel.budget import BudgetLimits, Ledger
 from hermes.kernel.config.settings import Settings
 from hermes.kernel.discovery import Catalogue, scan
-from hermes.kernel.errors import PluginError, SettingsError, StoreError
+from hermes.kernel.errors import PluginError, SettingsError, StopRun, StoreError
 from hermes.kernel.events import Event, Notice
+from hermes.kernel.greeting import greet_new
 from hermes.kernel.journal import MemoryStore
 from hermes.kernel.paths import home
 from hermes.kernel.plugins import Plugins, flag_from_environ
@@ -158,13 +159,20 @@ class Services:
 
 
 def build(
-    settings: Settings, emit: Callable[[Event], None], *, catalogue: Catalogue | None = None, cwd: Path | None = None
+    settings: Settings,
+    emit: Callable[[Event], None],
+    *,
+    catalogue: Catalogue | None = None,
+    cwd: Path | None = None,
+    on_stop: Callable[[StopRun], None] | None = None,
 ) -> Services:
     """Find the plugins and load those that act on the whole run; everything else is loaded when first needed."""
     found = catalogue or scan()
     strict = flag_from_environ("HERMES_STRICT_PLUGINS", os.environ)
-    plugins = Plugins(settings.plugins, found, report=emit, strict=strict)
+    plugins = Plugins(settings.plugins, found, report=emit, strict=strict, on_stop=on_stop)
     plugins.load("hermes.plugins", settings.plugins.enabled)
+    for line in greet_new(found, home()):
+        emit(Notice(kind="plugin", text=line))
     limits = settings.limits
     ledger = Ledger(BudgetLimits(limits.max_tokens, limits.max_cost_usd, limits.max_seconds))
     targets = Targets(settings, found, plugins, os.environ)

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from hermes.kernel.config.settings import ProviderSettings, Settings
 from hermes.kernel.discovery import Catalogue
 from hermes.kernel.endings import EndReason
 from hermes.kernel.errors import ProviderError, SettingsError
-from hermes.kernel.plugins import Plugins
 from hermes.kernel.profiles import detect_api_mode, find_model, find_profile, merge_profiles, read_profiles
 from hermes.kernel.providers import ModelRow, Profile, Provider, Report, Target, WireFormat
+
+if TYPE_CHECKING:  # `run --dry-run` resolves a model without loading a plugin
+    from hermes.kernel.plugins import Plugins
 
 AUTO = "auto"
 PROBE_S = 0.150
@@ -233,6 +234,8 @@ def probe(profiles: Sequence[Profile]) -> tuple[Profile, str] | None:
 
 
 def _first_model(profile: Profile, answers: dict[str, str]) -> None:
+    import http.client  # with ssl and email it costs as much as the rest of the start
+
     url = urlsplit(profile.base_url)
     connection = http.client.HTTPConnection(url.hostname or "127.0.0.1", url.port or 80, timeout=PROBE_S)
     try:

@@ -30,12 +30,15 @@ MUTATIONS: dict[str, Mutation] = {
         "turn", "(*message.parts, *steer)", "(*message.parts,)", "steering is marked as taken and placed nowhere"
     ),
     "steering_told_twice": Mutation(
-        "turn", "waiting, state.steering = state.steering, []", "waiting = list(state.steering)", "steering stays waiting"
+        "turn",
+        "waiting, state.steering = state.steering, []",
+        "waiting = list(state.steering)",
+        "it stays waiting",
     ),
     "steering_not_taken": Mutation(
         "turn",
-        "yield Record((state.append(Message(\"tool\", (*message.parts, *steer)), taken=taken),))",
-        "yield Record((state.append(Message(\"tool\", (*message.parts, *steer))),))",
+        'yield Record((state.append(Message("tool", (*message.parts, *steer)), taken=taken),))',
+        'yield Record((state.append(Message("tool", (*message.parts, *steer))),))',
         "the inbox row of placed steering stays, and is handed out again after a crash",
     ),
     "settle_in_two_records": Mutation(
@@ -53,12 +56,12 @@ MUTATIONS: dict[str, Mutation] = {
     ),
     "problem_forgotten": Mutation(
         "replies",
-        "name=clean(name) or \"invalid_tool_call\", arguments=arguments, problem=problem)",
-        "name=clean(name) or \"invalid_tool_call\", arguments=arguments, problem=None)",
+        'name=clean(name) or "invalid_tool_call", arguments=arguments, problem=problem)',
+        'name=clean(name) or "invalid_tool_call", arguments=arguments, problem=None)',
         "the refusal is not stored with the call, so it runs with {}",
     ),
     "ids_not_renamed": Mutation(
-        "replies", "fresh_id(call.id or \"call\", state.call_ids)", "(call.id or \"call\")", "call ids collide"
+        "replies", 'fresh_id(call.id or "call", state.call_ids)', '(call.id or "call")', "call ids collide"
     ),
     "ids_forgotten": Mutation(
         "replies", "    state.call_ids.add(new_id)\n", "", "two calls of one reply get the same id"
@@ -98,7 +101,7 @@ MUTATIONS: dict[str, Mutation] = {
     ),
     "partial_lost": Mutation(
         "turn",
-        "if partial.strip() and (tail.role != \"assistant\" or tail.origin == \"partial\"):",
+        'if partial.strip() and (tail.role != "assistant" or tail.origin == "partial"):',
         "if False:",
         "the text that was streamed before an interrupt is lost",
     ),
@@ -109,7 +112,10 @@ MUTATIONS: dict[str, Mutation] = {
         "calls that ended before the stop are told as not run",
     ),
     "state_of_stop_ignored": Mutation(
-        "turn", "    state.take_state(results)\n    if state.input", "    if state.input", "session state of a stop is lost"
+        "turn",
+        "    state.take_state(results)\n    if state.input",
+        "    if state.input",
+        "the state of a stop is lost",
     ),
     "budget_not_sticky": Mutation(
         "turn",
@@ -159,12 +165,15 @@ MUTATIONS: dict[str, Mutation] = {
     ),
     "known_result_ignored": Mutation(
         "batch",
-        "    if record.result is not None:\n        life.results[call.id] = record.result\n    elif",
-        "    if",
+        "    if record.result is not None:",
+        "    if False:",
         "a call that the journal knows as finished is told as unknown",
     ),
     "started_not_journalled": Mutation(
-        "batch", "            yield JournalStarted(fresh)\n", "            pass\n", "a crash while a tool runs hides that it did"
+        "batch",
+        "            yield JournalStarted(fresh)\n",
+        "            pass\n",
+        "a crash hides that a tool ran",
     ),
     "finished_not_journalled": Mutation(
         "batch",
@@ -203,7 +212,7 @@ class _Loader(importlib.machinery.SourceFileLoader):
         super().__init__(name, path)
         self.mutation = mutation
 
-    def get_code(self, fullname: str):  # type: ignore[no-untyped-def]  # noqa: ANN201
+    def get_code(self, fullname: str):  # type: ignore[no-untyped-def]
         source = self.get_data(self.path).decode()
         if source.count(self.mutation.old) != 1:
             raise RuntimeError(f"the mutation's text stands {source.count(self.mutation.old)} times in {self.path}")

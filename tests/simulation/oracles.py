@@ -30,9 +30,20 @@ from hermes.kernel.effects import (
 from hermes.kernel.endings import EndReason
 from hermes.kernel.history import Checker, InvalidConversation, with_note
 from hermes.kernel.journal import MemoryLog
-from hermes.kernel.messages import Message, Refusal, StopReason, Thinking, ToolCall, UserInput, clean
+from hermes.kernel.messages import Message, Refusal, StopReason, Thinking, ToolCall, ToolResult, UserInput, clean
 from hermes.kernel.recovery import LONGEST_WAIT_S, POLICIES
 from hermes.kernel.state import TurnResult, TurnState
+
+NEVER_RETRIED = {
+    FaultKind.AUTH,
+    FaultKind.PERMISSION,
+    FaultKind.BILLING,
+    FaultKind.BAD_REQUEST,
+    FaultKind.MODEL_NOT_FOUND,
+    FaultKind.CONTENT_POLICY,
+    FaultKind.CONTEXT_OVERFLOW,
+}
+"""Written here a second time on purpose: the table itself may be wrong."""
 
 
 class Violation(AssertionError):
@@ -53,6 +64,8 @@ class Oracles:
         self.ids: dict[str, str] = {}
         self.partials: list[str] = []
         self.start_rows: dict[str, int] = {}
+        self.finished: dict[str, str] = {}
+        self.used = 0
         self._reset()
 
     def _reset(self) -> None:
@@ -68,7 +81,7 @@ class Oracles:
         self.budget: EndReason | None = None
         self.must_ask_again = False
         self.summaries = 0
-        self.normal_asks = 0
+        self.answered = 0
         self.ended: TurnEnded | None = None
         self.was_refused_call = False
 
@@ -95,7 +108,7 @@ class Oracles:
 
     def turn_begins(self, state: TurnState, given: UserInput | None) -> None:
         self._reset()
-        self.turn = state.turn
+        self.turn, self.used = state.turn, state.iterations
         if state.messages != self.disk:
             raise Violation("what was loaded is not what was recorded")
         self.left = [t for t in state.targets if f"left:{t}" in state.known]
@@ -138,11 +151,10 @@ class Oracles:
             if request.may_call:
                 raise Violation("a summary request may call tools")
         else:
-            self.normal_asks += 1
             if self.budget is not None:
                 raise Violation("the budget was exhausted and the turn asked as if it were not")
             limit = state.limits.iterations
-            if limit is not None and state.iterations >= limit:
+            if limit is not None and self.used + self.answered >= limit:
                 raise Violation("more iterations than the limit")
 
     def _asks_within_policy(self, state: TurnState, effect: AskModel) -> None:
@@ -153,7 +165,7 @@ class Oracles:
             raise Violation(f"{effect.target} is asked a time more than its attempts allow")
         same = self.faults_in_row > 0
         chosen = self.last_choice is not None and self.last_choice.action == "retry"
-        if same and not POLICIES[fault.kind].retries and not chosen and not self.last_compression:
+        if same and fault.kind in NEVER_RETRIED and not chosen and not self.last_compression:
             raise Violation(f"{fault.kind} was retried against its policy")
         if same and fault.retry_after_s and fault.retry_after_s > LONGEST_WAIT_S and not chosen:
             raise Violation("asked again in spite of a wall of a Retry-After")
@@ -184,6 +196,7 @@ class Oracles:
         elif isinstance(outcome, Answered):
             self.last_fault, self.faults_in_row = None, 0
             self.replies.append(outcome.reply)
+            self.answered += effect.request.purpose == "turn"  # type: ignore[union-attr]
 
     def _consulted(self, effect: Consult, outcome: Any) -> None:
         if isinstance(outcome, RecoveryChoice):
@@ -248,14 +261,18 @@ class Oracles:
             call = calls[result.call_id]
             if call.problem and (times or result.status != "error"):
                 raise Violation(f"{result.call_id} has a problem and ran {times} times, told {result.status}")
+            if self.finished.get(result.call_id, result.status) != result.status:
+                raise Violation(
+                    f"{result.call_id} is {self.finished[result.call_id]} and the model is told {result.status}"
+                )
             if "not run" in result.text and times:
                 raise Violation(f"{result.call_id} ran and the model is told that it did not")
             if result.status in ("ok", "timeout") and not times:
                 raise Violation(f"{result.call_id} never ran and the model is told {result.status}")
             returned = self.world.returned.get(result.call_id)
-            if result.status == "ok" and returned is not None and clean(returned).strip():
-                if clean(returned).strip() not in result.text and "spill" not in result.text:
-                    raise Violation(f"{result.call_id} gave {returned!r} and the model is told {result.text!r}")
+            said = clean(returned or "").strip()
+            if result.status == "ok" and said not in result.text and "spill" not in result.text:
+                raise Violation(f"{result.call_id} gave {returned!r} and the model is told {result.text!r}")
 
     def _turn_record(self, record: Record, ended: TurnEnded) -> None:
         self.ended = ended
@@ -281,6 +298,10 @@ class Oracles:
                 raise Violation(f"{call.id} is started twice")
             self.start_rows[call.id] = self.turn
 
+    def call_finished(self, result: ToolResult) -> None:
+        """The journal has this result from now on."""
+        self.finished.setdefault(result.call_id, result.status)
+
     def batch_done(self, calls: tuple[ToolCall, ...], done: Any) -> None:
         if [r.call_id for r in done.results] != [c.id for c in calls]:
             raise Violation("a batch gave other results than its calls, or in another order")
@@ -288,6 +309,8 @@ class Oracles:
             runs = self.world.ran.get(call.id, [])
             if len(runs) > 1 and call.name != "read":
                 raise Violation(f"{call.id} ({call.name}) ran {len(runs)} times")
+            if any(not run for run in runs):
+                raise Violation(f"{call.id} ran with arguments that were lost")
             if any(run.get("key") != clean(str(call.arguments.get("key"))) for run in runs):
                 raise Violation(f"{call.id} ran with {runs} and was asked for {call.arguments}")
 
@@ -315,9 +338,8 @@ class Oracles:
 
     def _check_partial(self) -> None:
         """Streamed text that an interrupt cut is in the last message."""
-        if self.stop is not None and self.stop.partial.strip():
-            if clean(self.stop.partial).strip() not in self.disk[-1].text:
-                raise Violation("the text that was streamed before the stop is lost")
+        if self.stop is not None and clean(self.stop.partial).strip() not in self.disk[-1].text:
+            raise Violation("the text that was streamed before the stop is lost")
 
     def _check_words(self, state: TurnState) -> None:
         """Each input once, each steer once or given back; none both."""

@@ -1,4 +1,4 @@
-"""Drive the real `turn()` and `batch()` through one seeded session, with crashes before and after every effect and act."""
+"""Drive the real `turn()` and `batch()` through a seeded session that crashes before and after effects and acts."""
 
 from __future__ import annotations
 
@@ -251,7 +251,7 @@ class Session:
             outcome = self._act(act, running)
             self._maybe_crash()
 
-    def _act(self, act: Any, running: list[ToolCall]) -> Any:  # noqa: PLR0911
+    def _act(self, act: Any, running: list[ToolCall]) -> Any:
         match type(act).__name__:
             case "Recall":
                 return self.log.calls(act.call_ids)
@@ -260,6 +260,7 @@ class Session:
                 return self.log.start_calls(self.oracles.turn, act.calls)
             case "JournalFinished":
                 self.log.finish_call(act.result)
+                self.oracles.call_finished(act.result)
                 return None
             case "ConsultCall":
                 verdict = self.rng.choice(("allow",) * 18 + ("block", "ask"))

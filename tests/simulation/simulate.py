@@ -48,7 +48,10 @@ def simulate(turns: int, seed: int, sessions: int | None, mutation: str | None =
             return 1
         seed += 1
     seconds = time.process_time() - began
-    print(f"{done} turns in {seed - first} sessions from seed {first}: no violation; {done / seconds:.0f} turns a second of CPU")
+    print(
+        f"{done} turns in {seed - first} sessions from seed {first}: no violation, "
+        f"{done / seconds:.0f} turns a second of CPU"
+    )
     return 0
 
 

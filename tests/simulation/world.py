@@ -1,6 +1,6 @@
 """A seeded world for turns: replies, faults in bursts, tool outcomes, interrupts, steering, crashes.
 
-It remembers what it did, so that the oracles can hold the conversation against it. Nothing here reads a clock or a disk.
+It remembers what it did, so that the oracles can hold the conversation against it. It reads no clock and no disk.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ TOOLS: dict[str, Tool] = {
     for tool in (
         Tool("read", "read", _KEY, _never, reads=("key:{key}",), idempotent=True),
         Tool("write", "write", _KEY, _never, writes=("key:{key}",)),
-        Tool("shell", "shell", _KEY, _never),
+        Tool("shell", "shell", {**_KEY, "required": []}, _never),
         Tool("todo", "todo", _KEY, _never, writes=("todo",)),
     )
 }
@@ -168,17 +168,19 @@ class World:
             case 7:
                 return (Text(f"half \ud83d surrogate {self.word('answer')}"),), StopReason.STOP
             case 8 | 9:
-                call = ToolCall("c", "write", {}, 'cut: the arguments of write end early: {"key": "a')
+                call = ToolCall(
+                    "c", self.rng.choice(("write", "shell")), {}, 'cut: the arguments end early: {"key": "a'
+                )
                 return (*self._calls(self.rng.randint(0, 2)), call), StopReason.LENGTH
             case 10:
-                bad = ToolCall("b", "write", {}, "the arguments of write are not JSON: {key")
+                bad = ToolCall("b", self.rng.choice(("write", "shell")), {}, "the arguments are not JSON: {key")
                 return (*self._calls(self.rng.randint(0, 2)), bad), StopReason.TOOL_CALLS
             case _:
                 unknown = ToolCall("u", self.rng.choice(("", "nonsense", "Write", "functions.read")), {"key": "a"})
                 return (*self._calls(self.rng.randint(0, 1)), unknown), StopReason.TOOL_CALLS
 
     def _calls(self, count: int) -> tuple[Part, ...]:
-        """Calls whose ids repeat across replies (some servers count from zero each time), and now and then inside one."""
+        """Calls whose ids repeat across replies, as some servers count from zero, and now and then inside one."""
         calls: list[Part] = []
         for index in range(count):
             name = self.rng.choice(("read", "read", "write", "shell", "todo"))
