@@ -49,7 +49,7 @@ class PoolSettings:
 
 @dataclass(frozen=True, slots=True)
 class RequestSettings:
-    connect_timeout_s: float = 10
+    connect_timeout_s: float = 5
     first_token_timeout_s: float = 120
     stall_timeout_s: float = 180
     attempts: int = 3
