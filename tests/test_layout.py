@@ -18,18 +18,21 @@ PARTS = ("kernel", "plugins", "testing")
 
 # docs/architecture.md section 2: a room imports from floors below it, or from its own floor without a circle
 FLOORS: dict[str, int] = {
-    **dict.fromkeys(("messages", "effects", "events", "endings", "errors", "providers", "sessions", "roles"), 0),
-    **dict.fromkeys(("paths", "config.settings"), 0),
-    "state": 1,  # drawn on floor 0; it joins texts by a function of history
-    **dict.fromkeys(("history", "arguments", "faults", "budget", "schedule", "journal"), 1),
-    **dict.fromkeys(("recovery", "context", "prompt"), 2),
-    **dict.fromkeys(("turn", "replies", "batch"), 3),
-    **dict.fromkeys(("discovery", "plugins", "config", "contract", "requirements", "loading", "registry"), 4),
-    **dict.fromkeys(("hookcalls", "observers", "onion", "items", "quiet", "greeting"), 4),
-    **dict.fromkeys(("runtime", "toolrunner"), 5),
-    "tools": 6,
-    "agent": 7,
-    "cli": 8,
+    name: floor
+    for floor, names in {
+        0: "messages effects events endings errors providers sessions roles paths config.settings config.record",
+        1: "history state arguments coercion faults fault_rows retry_after budget schedule approval toolspec "
+        "typeschema journal memorylog storing interrupts redact untrusted textcalls",
+        2: "recovery context prompt",
+        3: "turn asking replies batch",
+        4: "discovery registry plugins loading hookcalls observers onion items contract quiet greeting requirements "
+        "config profiles targets",
+        5: "runtime modelcalls toolrunner running durable",
+        6: "tools",
+        7: "services conversation crashed agent",
+        8: "cli logs",
+    }.items()
+    for name in names.split()
 }
 LONG_FUNCTIONS_ALLOWED = 5
 BANNED_NAMES = {"utils", "util", "helpers", "helper", "common", "base", "manager", "misc"}
