@@ -95,6 +95,12 @@ class Targets:
                 self._targets[name] = self._build(name, report, cancelled)
             return self._targets[name]
 
+    def forget(self, name: str) -> None:
+        """Reach a target anew at its next use: a server of a provider with code of its own may have died."""
+        with self._lock:
+            if self.provider(name.partition(":")[0]) is not None:
+                self._targets.pop(name, None)
+
     def profile_of(self, name: str) -> Profile:
         """The profile of `provider:model`, without reaching anything."""
         provider_name = name.partition(":")[0]
