@@ -22,9 +22,22 @@ def project_file(cwd: Path) -> Path | None:
     """
     for folder in _up_to_repository(cwd):
         path = folder / FILE_NAME
-        if os.path.isfile(path) and not is_same(path, _PACKAGE_FOLDER / FILE_NAME) and not is_same(path, user_file()):
+        if os.path.isfile(path) and not _are_defaults(path) and not is_same(path, user_file()):
             return path
     return None
+
+
+def _are_defaults(path: Path) -> bool:
+    """Whether it is the shipped file: the one of this installation, a copy of it, or that of a checkout of hermes."""
+    ours = _PACKAGE_FOLDER / FILE_NAME
+    if is_same(path, ours):
+        return True
+    try:
+        if path.stat().st_size == ours.stat().st_size and path.read_bytes() == ours.read_bytes():
+            return True
+        return 'name = "hermes-kernel"' in (path.parent / "pyproject.toml").read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return False
 
 
 def user_file() -> Path | None:
