@@ -12,7 +12,7 @@ from hermes.kernel.effects import Answered, AskModel, Consult, Fault, FaultKind,
 from hermes.kernel.endings import EndReason
 from hermes.kernel.events import Notice
 from hermes.kernel.messages import ModelReply, ModelRequest
-from hermes.kernel.recovery import Decision, GiveUp, NextTarget, Retry, Tries, decide, obey
+from hermes.kernel.recovery import LONGEST_WAIT_S, Decision, GiveUp, NextTarget, Retry, Tries, decide, obey
 from hermes.kernel.state import Effects, Ended, TurnState
 
 TARGET_COOLS_S = 60.0
@@ -91,7 +91,9 @@ def act(state: TurnState, fault: Fault, tries: Tries, decided: Decision) -> Effe
             yield Notify(Notice(kind="fallback", text=text))
         case GiveUp(reason=reason):
             times = f" (after {tries.in_all} attempts)" if tries.in_all > 1 else ""
-            raise Ended(reason, f"{state.target_name}: {fault.detail or fault.kind.value}{times}")
+            wait_s = fault.retry_after_s or 0.0
+            when = f"; it asks to wait {wait_s:.0f} s" if wait_s > LONGEST_WAIT_S else ""
+            raise Ended(reason, f"{state.target_name}: {fault.detail or fault.kind.value}{times}{when}")
 
 
 def first_target(state: TurnState) -> int:

@@ -95,7 +95,9 @@ def batch(calls: Sequence[ToolCall], facts: BatchFacts, *, may_start: bool) -> G
             yield from prepare(life, call)
     yield from run_steps(life)
     for call in calls:
-        if call.id not in life.results:
+        if call.id in life.again and call.id not in life.results:
+            yield from unknown(life, call, "")
+        elif call.id not in life.results:
             text = f"{call.name} was not run: the turn was stopped before it began."
             life.results[call.id] = result_text(call.id, "cancelled", text)
     return BatchResult(tuple(life.results[c.id] for c in calls), life.stopped)
@@ -111,12 +113,14 @@ def recall(life: Batch, call: ToolCall, record: CallRecord, *, may_start: bool) 
         life.again.add(call.id)
         life.ready.append(replace(call, arguments=dict(record.arguments)))
     else:
-        child = f" It had begun session {record.child}." if record.child else ""
-        text = (
-            f"The outcome of {call.name} is unknown: it had started when the process died, so it may have run.{child}"
-        )
-        life.results[call.id] = result_text(call.id, "unknown", text)
-        yield JournalFinished(life.results[call.id])
+        yield from unknown(life, call, f" It had begun session {record.child}." if record.child else "")
+
+
+def unknown(life: Batch, call: ToolCall, more: str) -> Acts:
+    """Answer a call that had started when the process died: nobody knows what came of it."""
+    text = f"The outcome of {call.name} is unknown: it had started when the process died; it may have run.{more}"
+    life.results[call.id] = result_text(call.id, "unknown", text)
+    yield JournalFinished(life.results[call.id])
 
 
 # ---- Before it runs -------------------------------------------------------------------------------------------------
@@ -164,7 +168,7 @@ def approve(life: Batch, call: ToolCall, subject: str, decision: Decision) -> Ac
     if answer == "stopped":
         life.stopped = True
         return Decision("ask", decision.reason)
-    if answer == "session":
+    if answer in ("session", "always"):  # the rule of an "always" is only read by the next run
         life.approved.extend(decision.keys)
     if answer in ("once", "session", "always"):
         return Decision("run")
@@ -211,6 +215,9 @@ def run_step(life: Batch, running: dict[str, ToolCall]) -> Acts:
 def cancel(life: Batch, running: Mapping[str, ToolCall], what: str) -> Acts:
     life.stopped = True
     for call in running.values():
+        if call.id in life.again:
+            yield from unknown(life, call, "")
+            continue
         life.results[call.id] = result_text(call.id, "cancelled", f"{call.name} {what}.")
         yield JournalFinished(life.results[call.id])
 
@@ -234,10 +241,10 @@ def spill(call: ToolCall, parts: Sequence[Text | Image], most: int) -> Acts:
     images = [p for p in parts if isinstance(p, Image)]
     path = yield Spill(call.id, text)
     if path is None:
-        head, tail = text[: most * 2 // 5], text[-(most * 3 // 5) :]
+        head, tail = text[: most * 2 // 5], text[len(text) - most * 3 // 5 :]
         return [Text(f"{head}\n[… {len(text) - most} characters left out …]\n{tail}"), *images]
-    shown = text[:PREVIEW_CHARS]
-    if (cut := shown.rfind("\n")) > PREVIEW_CHARS // 2:
+    shown = text[: min(PREVIEW_CHARS, most)]
+    if (cut := shown.rfind("\n")) > len(shown) // 2:
         shown = shown[:cut]
     told = f"[The result has {len(text)} characters. All of it is in {path}; read it in parts with read_file.]"
     return [Text(f"{told}\n{shown}\n[…]"), *images]

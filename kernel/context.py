@@ -51,14 +51,20 @@ def shrink(state: TurnState, fault: Fault, done: int) -> Effects:
     shorter: Any = yield Consult("compression", facts)
     if not shorter or not _is_shorter(shorter, state):
         return False
+    state.call_ids.update(c.id for m in shorter for c in m.calls)
     yield Record((state.rewrite(0, tuple(shorter), "compression", new_epoch=True),))
     yield Notify(Notice(kind="context", text="the conversation was compressed to fit the context window"))
     return True
 
 
 def _is_shorter(messages: Sequence[Message], state: TurnState) -> bool:
+    tail = state.messages[-1]
     try:
-        Checker(messages).check_sendable()
+        checker = Checker(messages)
+        if tail.origin != "partial":
+            checker.check_sendable()
     except InvalidConversation:
         return False
+    if tail.origin == "partial" and messages[-1] != tail:
+        return False  # the answer would lose what was already said of it
     return estimate_tokens(messages) < estimate_tokens(state.messages)

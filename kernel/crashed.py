@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from hermes.kernel.effects import Append, CallRecord, Change, TurnEnded
+from hermes.kernel.effects import Append, CallRecord, Change, Rewrite, TurnEnded
 from hermes.kernel.endings import EndReason
 from hermes.kernel.errors import SessionBusy
 from hermes.kernel.history import closing, repair, result_text
-from hermes.kernel.messages import ToolCall, ToolResult
+from hermes.kernel.messages import Message, ToolCall, ToolResult
 from hermes.kernel.sessions import SessionLog, SessionStore
 from hermes.kernel.turn import tool_message
 
@@ -40,7 +41,7 @@ def close_crashed(log: SessionLog) -> bool:
     if turn is None:
         return False
     messages = repair(found.messages)
-    changes: list[Change] = []
+    changes: list[Change] = repaired(found.messages, messages)
     tail = messages[-1] if messages else None
     if tail is not None and tail.calls:
         known = log.calls(tuple(c.id for c in tail.calls if not c.problem))
@@ -53,6 +54,13 @@ def close_crashed(log: SessionLog) -> bool:
     changes.append(TurnEnded(EndReason.CRASHED, answer))
     log.record(turn.id, changes, iterations=turn.iterations, attempts=turn.attempts)
     return True
+
+
+def repaired(stored: Sequence[Message], messages: Sequence[Message]) -> list[Change]:
+    """The change that puts a repaired conversation in the place of the stored one; none when nothing was wrong."""
+    if len(stored) == len(messages) and all(a is b for a, b in zip(stored, messages, strict=True)):
+        return []
+    return [Rewrite(0, len(stored), tuple(messages), "repair")]
 
 
 def _result(call: ToolCall, record: CallRecord | None) -> ToolResult:

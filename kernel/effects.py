@@ -91,7 +91,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """One result a call, in the order of the calls. `refunded` calls cost no iteration."""
+    """One result a call, in the order of the calls."""
 
     results: tuple[ToolResult, ...]
     spent: Spent = field(default_factory=Spent)
@@ -168,7 +168,7 @@ class Record:
 @dataclass(frozen=True, slots=True)
 class Consult:
     """`question` turn_end: facts {answer, objections}; recovery: facts {fault, attempts, target}; compression: facts
-    {reason, tokens}. The outcome is the answer, None when there is none or it failed."""
+    {reason, messages, window_tokens}. The outcome is the answer, None when there is none or it failed."""
 
     question: Literal["turn_end", "recovery", "compression"]
     facts: Mapping[str, Any]

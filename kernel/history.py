@@ -9,7 +9,7 @@ lone surrogate. Open ends (calls without results, a partial text, a user or tool
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from hermes.kernel.messages import (
@@ -128,13 +128,21 @@ def _check_part(where: str, part: Part) -> None:
             if not text.strip():
                 raise InvalidConversation(f"{where}: has a blank text")
             _check_text(where, text)
-        case Thinking(text=text):
+        case Thinking(text=text, replay=replay):
+            if not text.strip() and not replay:
+                raise InvalidConversation(f"{where}: has a blank thought")
             _check_text(where, text)
         case ToolCall(id=id_):
             if not CALL_ID.match(id_):
                 raise InvalidConversation(f"{where}: call id {id_!r} does not fit {CALL_ID.pattern}")
             if not isinstance(part.arguments, dict):
                 raise InvalidConversation(f"{where}: arguments of {id_} are not an object")
+            if not part.name.strip():
+                raise InvalidConversation(f"{where}: the call {id_} has no name")
+            _check_text(where, part.name)
+            _check_text(where, part.problem or "")
+            if clean_json(part.arguments) is not part.arguments:
+                raise InvalidConversation(f"{where}: arguments of {id_} have a lone surrogate")
         case ToolResult(parts=parts):
             if not parts:
                 raise InvalidConversation(f"{where}: the result of {part.call_id} is empty")
@@ -206,7 +214,7 @@ def joined(first: Message, reply: Message) -> Message:
     rest = list(reply.parts)
     if kept and isinstance(kept[-1], Text):
         at = next((i for i, p in enumerate(rest) if isinstance(p, Text)), None)
-        if at is not None and not any(isinstance(p, ToolCall) for p in rest[:at]):
+        if at is not None and all(isinstance(p, Thinking) for p in rest[:at]):
             following = rest.pop(at)
             assert isinstance(following, Text)
             kept[-1] = Text(_without_overlap(kept[-1].text, following.text))
@@ -257,23 +265,45 @@ def repair(messages: Iterable[Message]) -> list[Message]:
     """Any list of messages as a valid conversation: total, idempotent; a valid one comes back object for object."""
     out: list[Message] = []
     used: set[str] = set()
-    for message in messages:
-        _repair_one(out, used, message)
+    asked: tuple[str, ...] = ()
+    for message in _one_a_batch(messages):
+        asked = _repair_one(out, used, asked, message)
     return out
 
 
-def _repair_one(out: list[Message], used: set[str], message: Message) -> None:
+def _one_a_batch(messages: Iterable[Message]) -> Iterator[Message]:
+    """Tool messages in a row as one: other programs write one for each result."""
+    waiting: Message | None = None
+    for message in messages:
+        if waiting and message.role == "tool":
+            waiting = replace(waiting, parts=(*waiting.parts, *message.parts), replay=None)
+            continue
+        if waiting:
+            yield waiting
+        waiting = message if message.role == "tool" else None
+        if not waiting:
+            yield message
+    if waiting:
+        yield waiting
+
+
+def _repair_one(out: list[Message], used: set[str], asked: tuple[str, ...], message: Message) -> tuple[str, ...]:
+    """Add one message to `out`. `asked`, and what is given back: the ids of the last calls, as their results know them.
+
+    A call whose id was taken gets another, and its result still has the old one.
+    """
     open_calls = out[-1].calls if out else ()
     if message.role == "tool":
         if open_calls:
-            out.append(_answering(open_calls, message))
-        return
+            out.append(_answering(open_calls, asked, message))
+        return asked
     valid = _valid_alone(message, used)
     if valid is None:
-        return
+        return asked
+    asked = tuple(c.id for c in message.calls) if valid.calls else ()
     message = valid
     if open_calls:
-        out.append(_answering(open_calls, None))
+        out.append(_answering(open_calls, (), None))
     last_role = out[-1].role if out else ""
     if message.role == "assistant" and last_role in ("", "assistant"):
         if last_role == "":
@@ -284,22 +314,29 @@ def _repair_one(out: list[Message], used: set[str], message: Message) -> None:
         out.append(closing("(no reply was recorded here)"))
     used.update(c.id for c in message.calls)
     out.append(message)
+    return asked
 
 
-def _answering(calls: Sequence[ToolCall], message: Message | None) -> Message:
+def _answering(calls: Sequence[ToolCall], asked: tuple[str, ...], message: Message | None) -> Message:
     """A tool message with exactly one result for each call: those of `message`, else one that says "unknown"."""
-    found: dict[str, ToolResult] = {}
-    for result in message.results if message else ():
-        found.setdefault(result.call_id, tidy_result(result))
-    results = tuple(
-        found.get(c.id)
-        or result_text(c.id, "unknown", f"No result of {c.name} was recorded; it may or may not have run.")
-        for c in calls
-    )
-    extra = tidy(p for p in message.parts if isinstance(p, Text)) if message else ()
-    if message and message.parts == (*results, *extra):
+    if message is None:
+        return Message("tool", tuple(_unknown(c) for c in calls))
+    parts = tidy(p for p in message.parts if isinstance(p, _ALLOWED["tool"]))
+    if parts == message.parts and tuple(r.call_id for r in message.results) == tuple(c.id for c in calls):
         return message
-    return Message("tool", (*results, *extra))
+    found: dict[str, list[ToolResult]] = {}
+    for result in parts:
+        if isinstance(result, ToolResult):
+            found.setdefault(result.call_id, []).append(result)
+    results = [
+        replace(found[id_].pop(0), call_id=call.id) if found.get(id_) else _unknown(call)
+        for call, id_ in zip(calls, asked, strict=True)
+    ]
+    return Message("tool", (*results, *(p for p in parts if isinstance(p, Text))))
+
+
+def _unknown(call: ToolCall) -> ToolResult:
+    return result_text(call.id, "unknown", f"No result of {call.name} was recorded; it may or may not have run.")
 
 
 def _valid_alone(message: Message, used: set[str]) -> Message | None:
@@ -320,8 +357,16 @@ def _valid_alone(message: Message, used: set[str]) -> Message | None:
 
 
 def _valid_call(call: ToolCall, used: Collection[str]) -> ToolCall:
-    new_id = fresh_id(call.id, used)
-    arguments = clean_json(call.arguments) if isinstance(call.arguments, dict) else {}
-    if new_id == call.id and arguments == call.arguments:
-        return call
-    return replace(call, id=new_id, arguments=arguments)
+    """The call as the invariants want it. One that has lost its arguments gets a problem: it must not run with `{}`."""
+    problem = clean(call.problem) if call.problem else call.problem
+    arguments = call.arguments
+    if not isinstance(arguments, dict):
+        arguments, problem = {}, problem or "its arguments were damaged: they are not a JSON object."
+    valid = replace(
+        call,
+        id=fresh_id(call.id, used),
+        name=clean(call.name) if call.name.strip() else "invalid_tool_call",
+        arguments=clean_json(arguments),
+        problem=problem,
+    )
+    return call if valid == call else valid

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 Json: TypeAlias = Any
 """A JSON value: None, bool, int, float, str, list or dict with text keys."""
 
 Role = Literal["user", "assistant", "tool"]
+_ROLES = get_args(Role)
 Origin = Literal["", "steer", "nudge", "summary", "partial", "closing", "context", "warning"]
 """Who is speaking. Of a message: "" (the user's own, the model's own), `steer`, `nudge` (kernel or plugin), `summary`,
 `partial` (cut off: the next reply is joined to it), `closing` (written by the kernel so that the conversation can
@@ -243,9 +244,12 @@ def clean_json(value: Json) -> Json:
     if isinstance(value, str):
         return clean(value)
     if isinstance(value, list):
-        return [clean_json(v) for v in value]
+        items = [clean_json(v) for v in value]
+        return value if all(a is b for a, b in zip(items, value, strict=True)) else items
     if isinstance(value, Mapping):
-        return {clean(str(k)): clean_json(v) for k, v in value.items()}
+        fields = {clean(str(k)): clean_json(v) for k, v in value.items()}
+        same = len(fields) == len(value) and all(k in fields and fields[k] is v for k, v in value.items())
+        return value if same else fields
     return value
 
 
@@ -264,6 +268,8 @@ def message_to_json(message: Message) -> dict[str, Json]:
 
 def message_from_json(data: Mapping[str, Json]) -> Message:
     """Undo `message_to_json`; raises KeyError, TypeError or ValueError for anything else."""
+    if data["role"] not in _ROLES:
+        raise ValueError(f"unknown role {data['role']!r} in a stored message")
     return Message(
         data["role"],
         tuple(part_from_json(p) for p in data["parts"]),
@@ -306,23 +312,31 @@ def _part_fields(part: Part) -> Iterator[tuple[str, Json]]:
 
 
 def part_from_json(data: Mapping[str, Json]) -> Part:
+    if not isinstance(data, Mapping):
+        raise TypeError(f"a part of a stored message is a {type(data).__name__}, not an object")
     replay = _replay_from_json(data.get("replay"))
     match data["type"]:
         case "text":
-            return Text(data["text"], data.get("origin", ""), replay)
+            return Text(_text(data, "text"), data.get("origin", ""), replay)
         case "image":
             return Image(data.get("media_type", ""), data.get("data", ""), data.get("url", ""), replay)
         case "thinking":
-            return Thinking(data["text"], replay)
+            return Thinking(_text(data, "text"), replay)
         case "refusal":
-            return Refusal(data["text"], replay)
+            return Refusal(_text(data, "text"), replay)
         case "call":
-            return ToolCall(data["id"], data["name"], data["arguments"], data.get("problem"), replay)
+            return ToolCall(_text(data, "id"), _text(data, "name"), data["arguments"], data.get("problem"), replay)
         case "result":
             parts = tuple(p for p in map(part_from_json, data["parts"]) if isinstance(p, (Text, Image)))
-            return ToolResult(data["call_id"], data["status"], parts, data.get("state"), replay)
+            return ToolResult(_text(data, "call_id"), data["status"], parts, data.get("state"), replay)
         case other:
             raise ValueError(f"unknown part type {other!r} in a stored message")
+
+
+def _text(data: Mapping[str, Json], key: str) -> str:
+    if not isinstance(value := data[key], str):
+        raise TypeError(f"{key!r} of a part of a stored message is a {type(value).__name__}, not a text")
+    return value
 
 
 def _replay_to_json(replay: Replay) -> Json:

@@ -114,7 +114,7 @@ def obey(choice: RecoveryChoice, fault: Fault, tries: Tries, *, attempts: int, h
     if choice.action == "fallback":
         return NextTarget() if has_next else None
     if tries.on_target < attempts and fault.kind is not FaultKind.BUDGET:
-        return Retry(min(max(choice.wait_s, 0.0), LONGEST_WAIT_S))
+        return Retry(min(choice.wait_s, LONGEST_WAIT_S) if choice.wait_s > 0 else 0.0)  # NaN is no wait either
     return None
 
 

@@ -130,6 +130,7 @@ def _checked_call(call: ToolCall, state: TurnState, *, is_repeat: bool) -> ToolC
     new_id = fresh_id(call.id or "call", state.call_ids)
     state.call_ids.add(new_id)
     arguments = {} if problem else clean_json(dict(call.arguments))
+    problem = clean(problem) if problem else problem
     return replace(call, id=new_id, name=clean(name) or "invalid_tool_call", arguments=arguments, problem=problem)
 
 

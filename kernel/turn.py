@@ -262,9 +262,9 @@ def watch_repeats(state: TurnState, progress: Progress, call: ToolCall, result: 
     count = progress.repeats.add(call, f"{result.status} {result.text}", changes_things=changes_things)
     if result.status != "ok" and count >= state.limits.stop_after_failing_calls:
         blocked = result.status == "blocked"
-        progress.must_answer = EndReason.NEEDS_PERSON if blocked else EndReason.STUCK_CALLS
+        progress.must_answer = progress.must_answer or (EndReason.NEEDS_PERSON if blocked else EndReason.STUCK_CALLS)
     elif is_read and result.status == "ok" and count >= REPEATS_OF_A_READ:
-        progress.must_answer = EndReason.COMPLETED
+        progress.must_answer = progress.must_answer or EndReason.COMPLETED
     elif count >= 2:
         progress.note = (
             f"You have made the same call of {call.name} {count} times with the same outcome. "
@@ -339,7 +339,8 @@ CUT_OFF = "This turn was cut off before it ended."
 
 def closing_text(reason: EndReason, detail: str) -> str:
     if reason.is_stop:
-        return "The user stopped this turn here."
+        who = "by the user" if reason is EndReason.INTERRUPTED else f"from outside ({reason.value})"
+        return f"This turn was stopped here {who}."
     return f"This turn ended here ({reason.value}): {detail}" if detail else f"This turn ended here ({reason.value})."
 
 
