@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -19,7 +20,15 @@ from hermes.kernel.conversation import Conversation, Standing
 from hermes.kernel.crashed import close_children
 from hermes.kernel.effects import ApprovalRequest
 from hermes.kernel.endings import EndReason
-from hermes.kernel.errors import AgentBusy, SessionNotFound, SettingsError, StopRun, StoreError, UsageError
+from hermes.kernel.errors import (
+    AgentBusy,
+    HermesError,
+    SessionNotFound,
+    SettingsError,
+    StopRun,
+    StoreError,
+    UsageError,
+)
 from hermes.kernel.events import Event, Notice
 from hermes.kernel.interrupts import Token
 from hermes.kernel.journal import MemoryStore
@@ -30,6 +39,8 @@ from hermes.kernel.services import Services, build, open_store
 from hermes.kernel.sessions import SessionStore
 from hermes.kernel.state import TurnResult
 from hermes.kernel.toolrunner import Person
+
+_LOG = logging.getLogger("hermes.agent")
 
 CHILD_PROMPT = (
     "You are working on one task for another agent, which reads only your final answer. Do the task completely, then "
@@ -51,6 +62,7 @@ class Agent:
         self._person, self._on_event = ask, on_event
         self._services: Services | None = None
         self._store: SessionStore | None = None
+        self._is_fallback = False
         self._conversation: Conversation | None = None
         self._token: Token | None = None
         self._early: tuple[EndReason, str] | None = None
@@ -75,7 +87,9 @@ class Agent:
             endpoint = ProviderSettings(base_url=base_url, api_key=api_key)
             settings = replace(settings, model=f"custom:{model}", providers={"custom": endpoint})
         elif api_key is not None:
-            name = model.partition(":")[0]
+            name, _, of_provider = model.partition(":")
+            if not of_provider:
+                raise UsageError("api_key needs model='provider:model', or a base_url, to say whose key it is")
             settings = replace(settings, providers={name: ProviderSettings(api_key=api_key)})
         toolsets = ToolSettings().toolsets if enabled_toolsets is None else tuple(enabled_toolsets)
         kept = tuple(name for name in toolsets if name not in disabled_toolsets)
@@ -99,7 +113,8 @@ class Agent:
     @property
     def store(self) -> SessionStore:
         if self._store is None:
-            self._store, _ = open_store(self.services)
+            self._store, problem = open_store(self.services)
+            self._is_fallback = bool(problem)
         return self._store
 
     @property
@@ -109,29 +124,36 @@ class Agent:
     # ---- Sessions ---------------------------------------------------------------------------------------------------
 
     def begin(self, title: str = "") -> str:
-        """Begin a new session and leave the one before; returns its id."""
+        """Begin a new session and leave the one before; returns its id. Raises AgentBusy while a turn runs."""
+        self._check_idle()
+        return self._begin(title)
+
+    def _begin(self, title: str = "") -> str:
         self._leave()
         choice = self.services.chain()[0]
         if choice.why:
             self._emit(Notice(kind="model", text=f"model: {choice.name} ({choice.why})"))
         try:
-            session_id = self.store.create(
-                directory=str(self.services.places.cwd), model=choice.name, title=title, source="cli"
-            )
+            return self._create(choice.name, title)
         except StoreError as error:
-            if self.settings.sessions.stop_when_failing:
+            if self.settings.sessions.stop_when_failing or self._is_fallback:
                 raise
             self._emit(Notice(kind="store", text=f"{error}; this run is kept in memory only"))
-            self._store = MemoryStore()
-            session_id = self._store.create(directory=str(self.services.places.cwd), model=choice.name, title=title)
+            self._store, self._is_fallback = MemoryStore(), True
+            return self._create(choice.name, title)
+
+    def _create(self, model: str, title: str) -> str:
+        directory = str(self.services.places.cwd)
+        session_id = self.store.create(directory=directory, model=model, title=title, source="cli")
         self._open(session_id, is_resumed=False)
         return session_id
 
     def attach(self, id_or_title: str, *, fork: bool = False) -> str:
         """Go on with a session, or with a copy of it; what a crash left open in its children is closed first.
 
-        Raises SessionNotFound, or SessionBusy with the process that has it.
+        Raises SessionNotFound, SessionBusy with the process that has it, or AgentBusy while a turn runs.
         """
+        self._check_idle()
         self._leave()
         session_id = self.store.find(id_or_title)
         if fork:
@@ -150,6 +172,7 @@ class Agent:
         standing = Standing(0, self._caller, self.settings.limits.iterations, self._person, is_resumed)
         conversation = Conversation(self.services, self.store, standing, self._spawn, self._remember)
         conversation.open(self.store.open(session_id))
+        conversation.log.stored = conversation.log.stored and not self._is_fallback
         self._conversation = conversation
         if is_resumed:
             close_children(self.store, session_id)
@@ -167,6 +190,8 @@ class Agent:
         Raises AgentBusy while another turn runs, SettingsError or UsageError for what cannot begin; what a provider,
         tool, plugin or store does ends in the result.
         """
+        if not text.strip() and not images:
+            raise UsageError("the message is empty")
         return self._turn(lambda conversation, token: conversation.run(text, images, token))
 
     def resume(self, session_id: str) -> TurnResult:
@@ -200,7 +225,7 @@ class Agent:
         token = self._begin_turn()
         try:
             if self._conversation is None:
-                self.begin()
+                self._begin()
             conversation = self._conversation
             if conversation is None:
                 raise UsageError("no session is open")
@@ -210,10 +235,13 @@ class Agent:
                 self._token = None
             token.close()
 
+    def _check_idle(self) -> None:
+        if self._token is not None:
+            raise AgentBusy("a turn of this agent is running; wait for it, steer() it, or interrupt() it")
+
     def _begin_turn(self) -> Token:
         with self._lock:
-            if self._token is not None:
-                raise AgentBusy("a turn of this agent is running; wait for it, steer() it, or interrupt() it")
+            self._check_idle()
             self._token = Token()
             if self._early is not None:
                 self._token.set(*self._early)
@@ -242,7 +270,11 @@ class Agent:
         results: list[ChildResult | None] = [None] * len(tasks)
 
         def work(index: int) -> None:
-            results[index] = self._child(parent, running, ids[index], tasks[index])
+            try:
+                results[index] = self._child(parent, running, ids[index], tasks[index])
+            except HermesError as error:
+                _LOG.error("child %s failed: %s", ids[index], error)
+                results[index] = ChildResult(ids[index], error.reason, None, 0, 0.0, Usage())
 
         threads = [
             threading.Thread(target=work, args=(i,), name=f"hermes-child-{ids[i]}", daemon=True)
@@ -266,8 +298,10 @@ class Agent:
         try:
             child.open(self.store.open(session_id))
             text = f"{task.goal}\n\nContext:\n{task.context}" if task.context.strip() else task.goal
-            result = child.run(text, (), token)
-            child.close()
+            try:
+                result = child.run(text, (), token)
+            finally:
+                child.close()
         finally:
             token.close()
         seconds = time.monotonic() - began

@@ -10,9 +10,11 @@ from pathlib import Path
 
 from hermes.kernel import prompt
 from hermes.kernel.batch import BatchFacts
+from hermes.kernel.crashed import repaired
 from hermes.kernel.durable import DurableLog
 from hermes.kernel.effects import ApprovalRequest
-from hermes.kernel.errors import UsageError
+from hermes.kernel.endings import EndReason
+from hermes.kernel.errors import StopRun, UsageError
 from hermes.kernel.events import Event, Notice, SessionStarted, ToolProgress, TurnFinished, TurnStarted
 from hermes.kernel.history import repair
 from hermes.kernel.interrupts import Token
@@ -28,6 +30,8 @@ from hermes.kernel.toolrunner import Person, Surroundings, ToolRunner, approved_
 
 CONTEXT_MAX_CHARS = 20_000
 """What plugins may add to one user message; more goes to a file (hooks.md, provide_turn_context)."""
+
+STORE_FAILED = "the session could not be written, and sessions.stop_when_failing makes that a stop"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +60,7 @@ class Conversation:
     epoch: Epoch = field(init=False)
     snapshot: Snapshot = field(init=False)
     state: TurnState | None = None
+    _token: Token | None = None
     _must_store_epoch: bool = False
 
     # ---- Open and close ---------------------------------------------------------------------------------------------
@@ -64,6 +69,13 @@ class Conversation:
         """Take a session over: load it, settle which prefix holds, make its driver."""
         self.log = DurableLog(log, self._as_known, self._store_failed)
         self.log.claim()
+        try:
+            self._prepare()
+        except BaseException:
+            self.log.release()
+            raise
+
+    def _prepare(self) -> None:
         self.snapshot = self.log.load()
         self.tools = self.services.tools(can_ask=self.standing.person is not None, depth=self.standing.depth)
         self._settle_epoch()
@@ -150,22 +162,23 @@ class Conversation:
     def run(self, text: str, images: Sequence[Image], token: Token) -> TurnResult:
         """One turn from a user's message, which is on disk before anything else happens."""
         said: tuple[Text | Image, ...] = (*((Text(clean(text)),) if text.strip() else ()), *images)
-        if not said:
-            raise UsageError("the message is empty")
+        self._token = token
         row = self.log.put_inbox("input", said)
         # input that a crash kept from its turn goes first: it is in the inbox, and nothing is lost
         earlier = [r for r in self.log.waiting("input") if r.id != row]
-        parts = (*(p for r in earlier for p in r.parts), *said, *self._added(text))
+        parts = (*(p for r in earlier for p in r.parts), *said, *self._added(text, token))
         taken = (*(r.id for r in earlier), row)
         return self._turn(UserInput(parts, taken), text, token)
 
     def resume(self, token: Token) -> TurnResult:
         """Finish the turn that a crash cut off; UsageError when there is none."""
-        if self.snapshot.open_turn is not None and self.snapshot.messages:
-            return self._turn(None, "", token)
+        self._token = token
+        # first what no turn has taken: without it, the end of the turn before would be given as the answer
         if waiting := self.log.waiting("input"):
             parts = tuple(p for row in waiting for p in row.parts)
             return self._turn(UserInput(parts, tuple(r.id for r in waiting)), waiting[-1].text, token)
+        if self.snapshot.open_turn is not None and self.snapshot.messages:
+            return self._turn(None, "", token)
         raise UsageError(f"session {self.log.id} has no unfinished turn; give a prompt to go on with it")
 
     def steer(self, text: str) -> None:
@@ -181,15 +194,23 @@ class Conversation:
             state.attempts = self.snapshot.open_turn.attempts
         else:
             state.turn = self.log.begin_turn(self._state_json(state))
-        self._store_epoch(state)
+        self._store_beginning(state)
         for row in self.log.waiting("steer"):
             self.runtime.inbox.put(row.id, row.text)
+        if self._must_stop():
+            token.set(EndReason.STORE_FAILED, STORE_FAILED)
         info = TurnInfo(self.log.id, state.turn, text, str(self.services.places.cwd), messages=tuple(state.messages))
         self.services.plugins.observe("before_turn", turn=info)
         self.emit(TurnStarted(turn=state.turn, text=text))
         result = self.runtime.run(state, given, token)
+        if self._must_stop() and result.reason is EndReason.COMPLETED:
+            result = replace(result, reason=EndReason.STORE_FAILED, detail=STORE_FAILED)
         self._ended(result, info)
+        self._token = None
         return result
+
+    def _must_stop(self) -> bool:
+        return not self.log.stored and self.services.settings.sessions.stop_when_failing
 
     def _ended(self, result: TurnResult, info: TurnInfo) -> None:
         """The one epilogue of every turn."""
@@ -244,17 +265,24 @@ class Conversation:
             "known": state.known,
         }
 
-    def _store_epoch(self, state: TurnState) -> None:
-        if self._must_store_epoch:
-            self._must_store_epoch = False
-            self.log.record(state.turn, (), iterations=state.iterations, attempts=state.attempts, epoch=self.epoch)
+    def _store_beginning(self, state: TurnState) -> None:
+        """Record a prefix that is new, and a conversation that had to be repaired, before anything is built on them."""
+        changes = repaired(self.snapshot.messages, state.messages)
+        epoch = self.epoch if self._must_store_epoch else None
+        self._must_store_epoch = False
+        if changes or epoch:
+            self.log.record(state.turn, changes, iterations=state.iterations, attempts=state.attempts, epoch=epoch)
 
-    def _added(self, text: str) -> tuple[Text, ...]:
+    def _added(self, text: str, token: Token) -> tuple[Text, ...]:
         """What plugins add to the user's message; too much of it is cut, and says so."""
         if not self.services.plugins.wants("provide_turn_context"):
             return ()
         info = TurnInfo(self.log.id, 0, text, str(self.services.places.cwd), messages=self.snapshot.messages)
-        given = self.services.plugins.gather("provide_turn_context", turn=info)
+        try:
+            given = self.services.plugins.gather("provide_turn_context", turn=info)
+        except StopRun as stop:
+            token.set(EndReason.INTERRUPTED, stop.why or "a plugin stopped the run")
+            return ()
         texts = [clean(str(answer)) for _, answer in given if str(answer).strip()]
         return tuple(Text(self._bounded(t), "context") for t in texts)
 
@@ -339,8 +367,10 @@ class Conversation:
         state = self.state
         if state is None:
             return self.snapshot
+        info = self.snapshot.info
         return replace(
             self.snapshot,
+            info=replace(info, turns=max(info.turns, state.turn)),
             messages=tuple(state.messages),
             call_ids=frozenset(state.call_ids),
             state=dict(state.known),
@@ -350,5 +380,8 @@ class Conversation:
         )
 
     def _store_failed(self, cause: str) -> None:
-        text = f"{cause}; going on in memory: what follows is not stored"
-        self.emit(Notice(kind="store", text=text))
+        stops = self.services.settings.sessions.stop_when_failing
+        then = "the turn stops here (sessions.stop_when_failing)" if stops else "going on in memory"
+        self.emit(Notice(kind="store", text=f"{cause}; {then}: what follows is not stored"))
+        if stops and self._token is not None:
+            self._token.set(EndReason.STORE_FAILED, cause)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, TypeVar
@@ -29,21 +30,30 @@ class DurableLog:
         self._log = log
         self._snapshot, self._failed = snapshot, failed
         self._known: dict[str, CallRecord] = {}
+        self._lock = threading.Lock()
 
-    def _try(self, write: Callable[[SessionLog], T]) -> T:
+    def _try(self, write: Callable[[SessionLog], T], snapshot: Callable[[], Snapshot] | None = None) -> T:
+        log = self._log
         try:
-            return write(self._log)
+            return write(log)
         except StoreError as error:
-            if not self.stored:
-                raise
-            self.stored = False
-            _LOG.error("the store failed, going on in memory: %s", error)
-            self._log = MemoryLog.adopt(self._snapshot(), calls=self._known)
-            self._failed(str(error))
+            self._give_up(log, error, snapshot or self._snapshot)
             return write(self._log)
+
+    def _give_up(self, log: SessionLog, error: StoreError, snapshot: Callable[[], Snapshot]) -> None:
+        """Go on in memory, once: two threads may come here with the same broken log."""
+        with self._lock:
+            if log is not self._log:
+                return
+            if not self.stored:
+                raise error
+            _LOG.error("the store failed, going on in memory: %s", error)
+            self._log = MemoryLog.adopt(snapshot(), calls=self._known)
+            self.stored = False
+        self._failed(str(error))
 
     def claim(self) -> None:
-        self._try(lambda log: log.claim())
+        self._try(lambda log: log.claim(), self._log.load)
 
     def release(self) -> None:
         self._try(lambda log: log.release())

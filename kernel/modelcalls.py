@@ -11,7 +11,7 @@ from hermes.kernel.budget import Ledger
 from hermes.kernel.config.settings import ModelOptions, RequestSettings
 from hermes.kernel.effects import AskModel, Fault, FaultKind
 from hermes.kernel.endings import EndReason
-from hermes.kernel.errors import PluginError, ProviderError
+from hermes.kernel.errors import PluginError, ProviderError, StopRun
 from hermes.kernel.events import (
     AttemptDropped,
     Event,
@@ -125,11 +125,17 @@ class ModelCalls:
                 "around_model_call", effect.request, lambda request: self._call(wire, target, effect, request, token)
             )
         except WireFault as fault:
+            if fault.cause == "connection":
+                self.targets.forget(effect.target)
             return replace(classify(fault), partial=self.partial)
         except Refused as refused:
             return Fault(FaultKind.BUDGET, refused.budget.value, budget=refused.budget)
+        except StopRun as stop:  # the runtime looks at the token: what was paid and streamed till then is kept
+            token.set(EndReason.INTERRUPTED, stop.why or "a plugin stopped the run")
+            return Fault(FaultKind.PLUGIN, stop.why, partial=self.partial)
         except ProviderError as error:
-            return Fault(FaultKind(error.kind), str(error))
+            known = error.kind in {kind.value for kind in FaultKind}
+            return Fault(FaultKind(error.kind) if known else FaultKind.UNKNOWN, str(error))
         except PluginError as error:
             return Fault(FaultKind.PLUGIN, str(error), partial=self.partial)
         if not isinstance(reply, ModelReply):

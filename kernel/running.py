@@ -41,9 +41,10 @@ class Running:
         try:
             yield
         finally:
-            since, self.asking_since = self.asking_since, None
-            if self.deadline is not None and since is not None:
-                self.deadline += time.monotonic() - since
+            # the deadline first: between the two, the turn's thread may look whether it has passed
+            if self.deadline is not None and self.asking_since is not None:
+                self.deadline += time.monotonic() - self.asking_since
+            self.asking_since = None
 
     def seconds_left(self, now: float) -> float | None:
         if self.deadline is None or self.asking_since is not None:

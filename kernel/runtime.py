@@ -25,8 +25,9 @@ from hermes.kernel.effects import (
     Stopped,
 )
 from hermes.kernel.endings import EndReason
-from hermes.kernel.errors import StopRun
+from hermes.kernel.errors import HermesError, StopRun
 from hermes.kernel.events import Event, Waiting
+from hermes.kernel.history import result_text
 from hermes.kernel.interrupts import Token
 from hermes.kernel.messages import Usage, UserInput
 from hermes.kernel.modelcalls import ModelCalls
@@ -47,10 +48,14 @@ class Inbox:
         self._log = log
         self._lock = threading.Lock()
         self._waiting: list[Steer] = []
+        self._seen: set[int] = set()
 
     def put(self, inbox_id: int, text: str) -> None:
+        """Let a row wait for the turn; one that was put before is passed over, else it would be placed twice."""
         with self._lock:
-            self._waiting.append(Steer(inbox_id, text))
+            if inbox_id not in self._seen:
+                self._seen.add(inbox_id)
+                self._waiting.append(Steer(inbox_id, text))
 
     def take(self) -> tuple[Steer, ...]:
         if not self._waiting:
@@ -86,7 +91,10 @@ class Runtime:
         began = time.monotonic()
         result = self._drive(turn(state, text), state, token)
         seconds = time.monotonic() - began
-        return replace(result, seconds=seconds, stored=self.log.stored, model=state.target_name)
+        late = self.inbox.take()  # said after the last outcome of the turn: no message can take it any more
+        state.steering.extend(late)
+        steering = (*result.steering, *(s.text for s in late))
+        return replace(result, seconds=seconds, stored=self.log.stored, steering=steering, model=state.target_name)
 
     def _drive(self, generator: Generator[Effect, Any, TurnResult], state: TurnState, token: Token) -> TurnResult:
         stopped = False
@@ -112,23 +120,37 @@ class Runtime:
         if isinstance(effect, Notify):
             return self.emit(effect.event)
         if may_stop and token():
-            # what the journal has of these calls wins over "cancelled"
-            known = self._run_tools(replace(effect, may_start=False), state) if isinstance(effect, RunTools) else None
-            raise self._stop(token, known)
+            raise self._stop(token, self._known(effect, state))
         try:
             outcome = self._do(effect, state, token)
         except StopRun as stop:
             token.set(EndReason.INTERRUPTED, stop.why or "a plugin stopped the run")
-            raise self._stop(token) from None
+            raise self._stop(token, self._known(effect, state)) from None
+        except HermesError as error:  # such as any failure of a plugin where HERMES_STRICT_PLUGINS is set
+            if not may_stop:
+                raise
+            token.set(error.reason, str(error))
+            raise self._stop(token, self._known(effect, state)) from error
         except Exception as error:  # a fault of our own: the conversation is closed all the same, and the reason said
             _LOG.exception("%s failed", type(effect).__name__)
             if not may_stop:
                 raise
             token.set(EndReason.INTERNAL, f"{type(error).__name__}: {error}")
-            raise self._stop(token) from error
+            raise self._stop(token, self._known(effect, state)) from error
         if may_stop and token():
             raise self._stop(token, outcome)
         return outcome
+
+    def _known(self, effect: Effect, state: TurnState) -> Ran | None:
+        """What the journal has of the calls of a RunTools that is not run to its end: it wins over "cancelled"."""
+        if not isinstance(effect, RunTools):
+            return None
+        try:
+            return self._run_tools(replace(effect, may_start=False), state)
+        except Exception:  # nobody can say any more; "was not run" would be a lie
+            _LOG.exception("what became of the calls is not known")
+            text = "The outcome of this call is unknown: hermes failed meanwhile, so it may have run."
+            return Ran(tuple(result_text(call.id, "unknown", text) for call in effect.calls))
 
     def _do(self, effect: Effect, state: TurnState, token: Token) -> Any:
         match effect:

@@ -79,6 +79,9 @@ class Targets:
         name, _, model = spec.partition(":")
         provider = self.provider(name)
         if provider is None and name not in self.profiles():
+            if self.catalogue.find("hermes.providers", name):
+                why = self.plugins.problem("hermes.providers", name) or "its plugin was left out"
+                raise SettingsError(f"model: {spec!r}: provider {name!r} is installed and does not work: {why}")
             hint = f"; did you mean ollama:{spec}?" if model else f"; a model is written provider:{spec}"
             raise SettingsError(f"model: {spec!r}: there is no provider {name!r}{hint}")
         if model and model != AUTO:

@@ -6,7 +6,9 @@ The one place beside `plugins.py` that catches everything: a tool may raise what
 from __future__ import annotations
 
 import logging
+import queue
 import re
+import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -42,7 +44,7 @@ from hermes.kernel.messages import Json, Text, ToolCall, ToolResult
 from hermes.kernel.plugins import Plugins
 from hermes.kernel.roles import Finding, Tool, ToolCallInfo, ToolContext, ToolReturn
 from hermes.kernel.running import Running, Workers
-from hermes.kernel.toolspec import call_tool
+from hermes.kernel.toolspec import call_tool, normalised
 
 _LOG = logging.getLogger("hermes.tools")
 _ERROR_MAX_CHARS = 2000
@@ -162,9 +164,7 @@ class ToolRunner:
             return "stopped"
         if self.person is None:
             return "nobody" if answer != "ask" else "deny"
-        given = self.person.approve(request)
-        if token():
-            return "stopped"
+        given = _approve(self.person, request, token)
         if given == "always":
             self.remember(request)
         return given
@@ -204,6 +204,7 @@ class ToolRunner:
             given = self.plugins.around("around_tool_call", call, proceed)
             if not isinstance(given, ToolReturn):
                 raise PluginError(f"a plugin around {tool.name} gave {type(given).__name__}, not a ToolReturn")
+            given = normalised(tool.name, given)
         except StopRun as stop:
             around.token.set(EndReason.INTERRUPTED, stop.why or f"{tool.name} stopped the run")
             return CallEnd(call.id, "error", (Text(f"{tool.name} stopped the run: {stop.why}"),))
@@ -215,8 +216,7 @@ class ToolRunner:
             return CallEnd(call.id, "error", (Text(text),))
         finally:
             running.token.close()
-        parts = (Text(given.parts),) if isinstance(given.parts, str) else given.parts
-        return CallEnd(call.id, "error" if given.failed else "ok", parts, given.state)
+        return CallEnd(call.id, "error" if given.failed else "ok", tuple(given.parts), given.state)  # type: ignore[arg-type]
 
     def _finished(self, result: ToolResult) -> None:
         self.log.finish_call(result)
@@ -230,6 +230,27 @@ class ToolRunner:
             size = len(text.encode())
             info = ToolCallInfo(self.session, call.id, call.name, call.arguments, result.status, seconds, size)
             self.plugins.observe("after_tool_call", call=info)
+
+
+def _approve(person: Person, request: ApprovalRequest, token: Token) -> ApprovalAnswer:
+    """Ask in a thread of its own: a turn that is stopped waits for nobody. Raises what the person's side raises."""
+    answers: queue.SimpleQueue[ApprovalAnswer | BaseException] = queue.SimpleQueue()
+
+    def ask() -> None:
+        try:
+            answers.put(person.approve(request))
+        except BaseException as error:  # raised again in the thread that waits
+            answers.put(error)
+
+    forget = token.on_cancel(lambda: answers.put("stopped"))
+    threading.Thread(target=ask, name="hermes-approval", daemon=True).start()
+    answer = answers.get()
+    forget()
+    if token():
+        return "stopped"
+    if isinstance(answer, BaseException):
+        raise answer
+    return answer
 
 
 def approved_of(state: Mapping[str, Json]) -> tuple[str, ...]:

@@ -573,7 +573,7 @@ def test_a_stop_anywhere_loses_nothing_and_leaves_the_conversation_at_rest(
 
 def test_a_stop_before_the_first_word_closes_the_turn() -> None:
     driven = drive(fresh(), "hi", replies=STORY, stop=Stop(0, "before"))
-    assert driven.texts == ["user: hi", "assistant: The user stopped this turn here."]
+    assert driven.texts == ["user: hi", "assistant: This turn was stopped here by the user."]
     assert (driven.result.answer, driven.result.partial) == (None, "")
 
 
@@ -700,7 +700,7 @@ def test_calls_that_all_have_problems_are_closed_without_asking_the_journal() ->
 def test_a_stop_while_the_old_calls_are_closed_keeps_the_new_message(when: Any) -> None:
     driven = drive(fresh(HI, asks(READ)), UserInput((Text("new"),), (8,)), stop=Stop(0, when))
     assert driven.taken == [8]
-    assert driven.texts[-2:] == ["user: new", "assistant: The user stopped this turn here."]
+    assert driven.texts[-2:] == ["user: new", "assistant: This turn was stopped here by the user."]
     assert driven.result.reason is R.INTERRUPTED
     assert len([e for e in driven.effects if isinstance(e, Record)]) == 1
 

@@ -1,8 +1,8 @@
 """Offer tools by a grammar: GBNF (llama.cpp) for "one call or plain text", made from the tools' schemas.
 
-A model that is too small to choose well under the usual offering picks the right call when it can write nothing but a
-right call or plain text. The call is written as the Qwen and Hermes chat templates show calls in a history, so that a
-conversation looks the same whoever wrote it: `<tool_call>`, one line of JSON, `</tool_call>`.
+A model that is too small to choose well under the usual offering does better when it can write nothing but a call that
+is right in form, or plain text. A call is one line of JSON: bare, in a fence (as Qwen2.5-Coder likes it) or in
+the tags of its chat template. Plain text begins with none of their first characters, so a call begun must be finished.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MOST_DEPTH = 6
 """A schema nested deeper is offered as any JSON value from there on."""
 
 _BASICS = r"""
-text ::= [^{<[ \t\r\n] any*
+text ::= [^`{<[ \t\r\n] any*
 any ::= [^\x00]
 string ::= "\"" char* "\""
 char ::= [^"\\\x00-\x1F\x7F] | "\\" (["\\/bfnrt] | "u" [0-9a-fA-F] [0-9a-fA-F] [0-9a-fA-F] [0-9a-fA-F])
@@ -39,7 +39,8 @@ def grammar_for(tools: Sequence[ToolSchema]) -> str:
     calls = [rules.call(tool) for tool in tools]
     lines = [
         "root ::= call | text",
-        'call ::= "<tool_call>\\n" (' + " | ".join(calls) + ') "\\n</tool_call>"',
+        r'call ::= "<tool_call>\n" json "\n</tool_call>" | "```json\n" json "\n```" | json',
+        "json ::= " + " | ".join(calls),
         *rules.lines,
         _BASICS,
     ]
@@ -124,11 +125,13 @@ def render_tools_prompt(tools: Sequence[ToolSchema]) -> str:
         return ""
     lines = [f"- {tool.name}({_signature(tool.parameters)}): {_brief(tool.description)}" for tool in tools]
     return (
-        "# Tools\n" + "\n".join(lines) + "\n\nTo use a tool, answer with this and nothing else:\n"
-        '<tool_call>\n{"name": <tool>, "arguments": {<argument>: <value>}}\n</tool_call>\n'
-        "You then get its result. Whatever is asked about files here, to read, find, write or change them, do it with "
-        "a tool; do not print code or explain a tool instead. Answer anything else, and whatever a result has told "
-        "you, in plain text. Never repeat a call."
+        "# Tools\n"
+        + "\n".join(lines)
+        + "\n\nTo use a tool, answer with its call as one JSON object and nothing else:\n"
+        '```json\n{"name": <tool>, "arguments": {<argument>: <value>}}\n```\n'
+        "You know nothing about the files until a tool has shown them: for whatever is asked about files, to read, "
+        "find, write or change them, answer with the JSON of a call. Answer anything else, and whatever a result has "
+        "told you, in plain text. Never repeat a call."
     )
 
 

@@ -48,7 +48,7 @@ def test_required_arguments_come_first_and_the_others_may_be_left_out() -> None:
 def test_without_tools_only_plain_text_is_allowed() -> None:
     rules = rules_of(grammar_for([]))
     assert rules["root"] == "text"
-    assert rules["text"].startswith("[^{<")
+    assert rules["text"].startswith("[^`{<")
 
 
 @pytest.mark.parametrize(
