@@ -60,8 +60,8 @@ class Serialised:
         if not note:
             return self._pieces
         noted = with_note(messages[-1:], note)
-        kept_pieces = self._pieces if len(noted) > 1 else self._pieces[:-1]
-        return [*kept_pieces, self.wire.encode(noted[-1], self.target)]
+        last = self.wire.encode(noted[-1], self.target)
+        return [*(self._pieces if len(noted) > 1 else self._pieces[:-1]), last]
 
 
 class Refused(Exception):

@@ -100,7 +100,8 @@ def _class(hint: Any, definitions: dict[str, Json], depth: int) -> dict[str, Jso
     if issubclass(hint, PurePath):
         return {"type": "string"}
     if callable(describe := getattr(hint, "model_json_schema", None)):
-        schema = dict(describe())
+        described: Any = describe()
+        schema: dict[str, Json] = dict(described)
         definitions |= schema.pop("$defs", {})
         return schema
     if typing.is_typeddict(hint):
