@@ -133,6 +133,9 @@ class Agent:
         choice = self.services.chain()[0]
         if choice.why:
             self._emit(Notice(kind="model", text=f"model: {choice.name} ({choice.why})"))
+        if self.settings.limits.max_cost_usd is not None and not self.services.targets.has_price(choice.name):
+            text = f"the price of {choice.name} is unknown: limits.max_cost_usd cannot stop this run"
+            self._emit(Notice(kind="budget", text=text))
         try:
             return self._create(choice.name, title)
         except StoreError as error:
@@ -328,7 +331,10 @@ class Agent:
 
     def _emit(self, event: Event) -> None:
         if self._on_event is not None:
-            self._on_event(event)
+            try:
+                self._on_event(event)
+            except Exception:  # a front end that fails must not leave a turn open
+                _LOG.exception("on_event failed for %s", type(event).__name__)
         if self._services is not None and self._services.plugins.wants("on_event"):
             self._services.plugins.observe("on_event", event=event)
 

@@ -58,6 +58,7 @@ def one_call(state: TurnState, request: ModelRequest) -> Effects:
     if not isinstance(outcome, (Answered, Fault)):
         raise TypeError(f"AskModel must be answered by Answered or Fault, not {type(outcome).__name__}")
     state.take_over(outcome)
+    state.streamed = outcome.partial if isinstance(outcome, Fault) else ""
     if isinstance(outcome, Fault):
         return outcome
     state.prompt_tokens = outcome.reply.usage.prompt_tokens

@@ -64,6 +64,10 @@ class Serialised:
         return [*(self._pieces if len(noted) > 1 else self._pieces[:-1]), last]
 
 
+CLOSING_GRACE_S = 20.0
+"""How long the closing request of a turn may take once its time is used up; without it, it could never answer."""
+
+
 class Refused(Exception):
     """The budget would not pay for a call."""
 
@@ -129,7 +133,7 @@ class ModelCalls:
                 self.targets.forget(effect.target)
             return replace(classify(fault), partial=self.partial)
         except Refused as refused:
-            return Fault(FaultKind.BUDGET, refused.budget.value, budget=refused.budget)
+            return Fault(FaultKind.BUDGET, refused.budget.value, partial=self.partial, budget=refused.budget)
         except StopRun as stop:  # the runtime looks at the token: what was paid and streamed till then is kept
             token.set(EndReason.INTERRUPTED, stop.why or "a plugin stopped the run")
             return Fault(FaultKind.PLUGIN, stop.why, partial=self.partial)
@@ -146,14 +150,15 @@ class ModelCalls:
         self, wire: WireFormat, target: Target, effect: AskModel, request: ModelRequest, token: Token
     ) -> ModelReply:
         """One real call: reserve, stream, commit."""
-        reserved = self._expected_tokens
-        if refused := self.ledger.reserve(reserved, overdraw=self._may_overdraw(request)):
+        reserved, overdraws = self._expected_tokens, self._may_overdraw(request)
+        if refused := self.ledger.reserve(reserved, overdraw=overdraws):
             raise Refused(refused)
         usage = Usage()
         try:
             parameters = self._parameters(request)
             body = self._body(wire, target, request, parameters)
-            reply = self._stream(wire.open(body, parameters, target, self._timeouts()), effect.attempt, token)
+            stream = wire.open(body, parameters, target, self._timeouts())
+            reply = self._stream(stream, effect.attempt, token, CLOSING_GRACE_S if overdraws else 0.0)
             usage = reply.usage
             if usage.cost_usd is None:
                 usage = replace(usage, cost_usd=cost_usd(target.row, usage))
@@ -177,11 +182,11 @@ class ModelCalls:
             self._serialised[target.name] = kept
         return wire.envelope(kept.prefix, kept.pieces(request.messages, request.note), parameters, target)
 
-    def _stream(self, stream: Stream, attempt: int, token: Token) -> ModelReply:
-        """Read a stream to its end; an interrupt or the time budget shuts its socket down."""
+    def _stream(self, stream: Stream, attempt: int, token: Token, grace_s: float) -> ModelReply:
+        """Read a stream to its end; an interrupt, or the time budget after the grace, shuts its socket down."""
         self._partial.clear()
         forget = token.on_cancel(stream.abort)
-        timer = self._timer(stream)
+        timer = self._timer(stream, grace_s)
         try:
             for delta in stream:
                 if delta.kind == "text":
@@ -199,11 +204,11 @@ class ModelCalls:
             if timer is not None:
                 timer.cancel()
 
-    def _timer(self, stream: Stream) -> threading.Timer | None:
+    def _timer(self, stream: Stream, grace_s: float) -> threading.Timer | None:
         left = self.ledger.seconds_left()
         if left is None:
             return None
-        timer = threading.Timer(max(left, 0.0), stream.abort)
+        timer = threading.Timer(max(left, grace_s), stream.abort)
         timer.daemon = True
         timer.start()
         return timer

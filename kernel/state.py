@@ -74,6 +74,7 @@ class TurnState:
     steering: list[Steer] = field(default_factory=list)
     input: UserInput | None = None
     prompt_tokens: int = 0
+    streamed: str = ""
 
     @property
     def target_name(self) -> str:

@@ -117,6 +117,11 @@ class Targets:
             return target.window_tokens
         return self._window(self.profile_of(name), name.partition(":")[2])
 
+    def has_price(self, name: str) -> bool:
+        """Whether the cost of `provider:model` can be told."""
+        row = find_model(self.profile_of(name), name.partition(":")[2])
+        return row is not None and row.price_input is not None and row.price_output is not None
+
     def wire(self, target: Target) -> WireFormat:
         with self._lock:
             if target.api_mode not in self._wires:

@@ -158,7 +158,8 @@ def accept(state: TurnState, reply: ModelReply, origin: str = "") -> Effects:
     steer, taken = steering(state) if not message.calls and not origin else ((), ())
     more = (Message("user", steer, "steer"),) if steer else ()
     yield Record((state.place(message, *more, taken=taken),))
-    yield Notify(AssistantMessage(text=message.text))
+    if message.calls or origin or more:
+        yield Notify(AssistantMessage(text=message.text))
 
 
 def continue_text(state: TurnState, progress: Progress, reply: ModelReply) -> Effects:
@@ -288,9 +289,11 @@ def candidate(state: TurnState, progress: Progress) -> Effects:
         choice = yield Consult("turn_end", {"answer": answer, "objections": progress.objections})
         if isinstance(choice, Objection) and choice.message.strip():
             progress.objections += 1
+            yield Notify(AssistantMessage(text=answer))
             yield Record((state.append(user_message((Text(choice.message),), "nudge")),))
             return None
     yield Record((TurnEnded(EndReason.COMPLETED, answer),))
+    yield Notify(AssistantMessage(text=answer, final=True))
     return result_of(state, EndReason.COMPLETED, answer)
 
 
@@ -303,10 +306,11 @@ def final_answer(state: TurnState, reason: EndReason) -> Effects:
     except Ended as end:
         if not reason.is_budget:
             raise
-        return (yield from settle(state, reason, f"{DETAILS[reason]}; the closing request failed: {end.detail}"))
+        detail = f"{DETAILS[reason]}; the closing request failed: {end.detail}"
+        return (yield from settle(state, reason, detail, state.streamed))
     if reply is None or kind_of(reply, may_call=False) not in (Kind.TEXT, Kind.CUT_TEXT):
         ends = state.exhausted or (EndReason.STUCK_CALLS if reason is EndReason.COMPLETED else reason)
-        return (yield from settle(state, ends, DETAILS[ends]))
+        return (yield from settle(state, ends, DETAILS[ends], state.streamed))
     change = state.place(stored(reply, state, may_call=False))
     answer = state.messages[-1].text
     yield Record((change, TurnEnded(reason, answer)))
