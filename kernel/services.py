@@ -167,6 +167,7 @@ def build(
     on_stop: Callable[[StopRun], None] | None = None,
 ) -> Services:
     """Find the plugins and load those that act on the whole run; everything else is loaded when first needed."""
+    refuse_unbuilt(settings)
     found = catalogue or scan()
     strict = flag_from_environ("HERMES_STRICT_PLUGINS", os.environ)
     plugins = Plugins(settings.plugins, found, report=emit, strict=strict, on_stop=on_stop)
@@ -177,6 +178,18 @@ def build(
     ledger = Ledger(BudgetLimits(limits.max_tokens, limits.max_cost_usd, limits.max_seconds))
     targets = Targets(settings, found, plugins, os.environ)
     return Services(settings, plugins, targets, Places(home(), cwd or Path.cwd()), emit, ledger)
+
+
+def refuse_unbuilt(settings: Settings) -> None:
+    """Raise SettingsError for what would protect somebody and is not built yet: it must not be believed in silence."""
+    asked = (
+        ("plugins.isolation", settings.plugins.isolation, "process"),
+        ("approval.sandbox", settings.approval.sandbox, "bubblewrap"),
+    )
+    if problems := [
+        f"{key}: {value} is not built yet; set it to none" for key, given, value in asked if given == value
+    ]:
+        raise SettingsError(problems)
 
 
 def open_store(services: Services) -> tuple[SessionStore, str]:

@@ -6,12 +6,16 @@ import pytest
 
 from hermes import tool
 from hermes.kernel.config.settings import (
+    ApprovalSettings,
     ContextSettings,
     MemorySettings,
+    PluginSettings,
     SessionSettings,
+    Settings,
     ToolSettings,
 )
 from hermes.kernel.errors import PluginError, SettingsError
+from hermes.kernel.services import refuse_unbuilt
 from hermes.testing import call, text
 
 
@@ -116,3 +120,17 @@ def test_only_a_person_can_be_asked_for_clarification(house) -> None:
     assert "blue" in house.server.requests[1].last["content"]
     house.agent().run("go")
     assert "clarify" not in house.server.requests[2].tool_names
+
+
+@pytest.mark.parametrize(
+    ("settings", "key"),
+    [
+        (Settings(plugins=PluginSettings(isolation="process")), "plugins.isolation"),
+        (Settings(approval=ApprovalSettings(sandbox="bubblewrap")), "approval.sandbox"),
+    ],
+)
+def test_a_protection_that_is_not_built_yet_is_refused_and_never_believed_in_silence(
+    settings: Settings, key: str
+) -> None:
+    with pytest.raises(SettingsError, match=f"{key}: .* is not built yet"):
+        refuse_unbuilt(settings)
