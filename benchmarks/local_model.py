@@ -22,7 +22,7 @@ from hermes.kernel.providers import Endpoint, ToolSchema
 from hermes.kernel.textcalls import calls_in
 from hermes.plugins.providers.local import LocalProvider
 from hermes.plugins.tools.files import register_tools
-from hermes.plugins.wire.chat_completions.grammar import grammar_for, render_tools_prompt
+from hermes.plugins.wire.chat_completions.grammar import ANSWER, grammar_for, render_tools_prompt
 
 HOOKS = ("before_session", "after_session", "before_turn", "after_turn", "decide_tool_call", "around_tool_call")
 QUESTION = "Read the file hooks.py and list the names of the hooks that it defines."
@@ -77,7 +77,11 @@ class Conversation:
         with urllib.request.urlopen(request) as answer:
             reply = json.load(answer)
         self.timings.append(reply["timings"])
-        return calls_in(reply["choices"][0]["message"]["content"], self._names)
+        said = reply["choices"][0]["message"]["content"]
+        text, calls = calls_in(said, (*self._names, ANSWER.name))
+        if calls and calls[0][0] == ANSWER.name:
+            return json.loads(calls[0][1])["text"], []
+        return text, calls
 
 
 def answer(conversation: Conversation, question: str, directory: Path) -> str:

@@ -85,8 +85,9 @@ class Assembler:
         for kind, piece in self._splitter.rest():
             yield from self._show(kind, piece)
         text = self._texts["text"].whole()
-        if self._is_hiding and not self._written(text)[1]:
-            yield Delta("text", text)  # it only looked like a call
+        shown, calls = self._written(text) if self._is_hiding else ("", [])
+        if self._is_hiding and not calls:
+            yield Delta("text", shown)  # it only looked like a call, or it was the answer
 
     def _choice(self, choice: Mapping[str, Json]) -> Iterator[Delta]:
         """Any index counts as the one choice: a proxy puts block numbers there (B053)."""
@@ -218,8 +219,13 @@ class Assembler:
         """Calls that a model without native calls wrote as text."""
         from hermes.kernel.textcalls import calls_in
 
-        rest, written = calls_in(text, self._tool_names)
+        from .grammar import ANSWER
+
+        rest, written = calls_in(text, (*self._tool_names, ANSWER.name))
         calls = []
+        if len(written) == 1 and written[0][0] == ANSWER.name and ANSWER.name not in self._tool_names:
+            answer = read_arguments(ANSWER.name, written[0][1], False)[0].get("text")
+            return (f"{rest}{answer}" if isinstance(answer, str) else text), []
         for name, raw in written:
             arguments, problem = read_arguments(name, raw, False)
             calls.append(ToolCall("", name, arguments, problem))

@@ -13,6 +13,14 @@ from collections.abc import Mapping, Sequence
 from hermes.kernel.messages import Json
 from hermes.kernel.providers import ToolSchema
 
+ANSWER = ToolSchema(
+    "answer",
+    "Answer the user in words: greetings, general knowledge, sums, explanations, or what a result has told you",
+    {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]},
+)
+"""Offered beside the tools and read back as plain text: a model that likes to write calls answers "hello" by reading a
+file, unless answering is a call too (the 1.5B: 2 of 4 questions that need no tool without it, 4 of 4 with it)."""
+
 MOST_DEPTH = 6
 """A schema nested deeper is offered as any JSON value from there on."""
 
@@ -35,6 +43,7 @@ def grammar_for(tools: Sequence[ToolSchema]) -> str:
     """The whole grammar; without tools it allows plain text alone."""
     if not tools:
         return f"root ::= text\n{_BASICS}\n"
+    tools = with_answer(tools)
     rules = _Rules()
     calls = [rules.call(tool) for tool in tools]
     lines = [
@@ -45,6 +54,11 @@ def grammar_for(tools: Sequence[ToolSchema]) -> str:
         _BASICS,
     ]
     return "\n".join(lines) + "\n"
+
+
+def with_answer(tools: Sequence[ToolSchema]) -> Sequence[ToolSchema]:
+    """The tools and the way to answer, unless one of them has that name."""
+    return tools if any(tool.name == ANSWER.name for tool in tools) else (*tools, ANSWER)
 
 
 class _Rules:
@@ -123,15 +137,17 @@ def render_tools_prompt(tools: Sequence[ToolSchema]) -> str:
     """What the system prompt says about the tools, one short line each; "" without tools."""
     if not tools:
         return ""
-    lines = [f"- {tool.name}({_signature(tool.parameters)}): {_brief(tool.description)}" for tool in tools]
+    lines = [f"- {tool.name}({_signature(tool.parameters)}): {_brief(tool.description)}" for tool in with_answer(tools)]
     return (
         "# Tools\n"
         + "\n".join(lines)
         + "\n\nTo use a tool, answer with its call as one JSON object and nothing else:\n"
         '```json\n{"name": <tool>, "arguments": {<argument>: <value>}}\n```\n'
-        "You know nothing about the files until a tool has shown them: for whatever is asked about files, to read, "
-        "find, write or change them, answer with the JSON of a call. Answer anything else, and whatever a result has "
-        "told you, in plain text. Never repeat a call."
+        "Only what is asked about files needs a call: to read, find, write or change them, answer with the JSON of one "
+        "call, since you know nothing about them until a tool has shown them. Greetings, general knowledge, sums and "
+        "explanations need no call: answer them in plain text, and so whatever a result has told you. Never repeat a "
+        'call.\nExamples: "What does notes.txt say?" needs read_file with path notes.txt. "Lines 5 to 9 of a/b.c" '
+        'needs read_file with path a/b.c. "What is the capital of Spain?" needs no call; the answer is: Madrid.'
     )
 
 

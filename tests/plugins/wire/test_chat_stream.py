@@ -87,6 +87,19 @@ def test_a_call_written_as_text_is_a_call_where_tools_are_offered_by_grammar(
     assert grammar(tools=tools).text == grammar.shown == '{"no": "call"}'
 
 
+def test_an_answer_written_as_a_call_is_plain_text_where_tools_are_offered_by_grammar(
+    scripted: ScriptedServer, new_target: Any, new_caller: Any
+) -> None:
+    grammar = new_caller(new_target(scripted.base_url, offering="grammar"))
+    schema = {"type": "object", "properties": {"text": {"type": "string"}}}
+    answered = text('```json\n{"name": "answer", "arguments": {"text": "Paris"}}\n```')
+    scripted.add(answered, answered)
+    reply = grammar(tools=(ToolSchema("read_file", "Read.", {"type": "object"}),))
+    assert (reply.text, grammar.shown, reply.calls, reply.stop_reason) == ("Paris", "Paris", (), StopReason.STOP)
+    own = grammar(tools=(ToolSchema("answer", "A tool of that name.", schema),))
+    assert [c.name for c in own.calls] == ["answer"]
+
+
 def test_B054_a_stream_that_ends_without_a_word_is_cut(scripted: ScriptedServer, caller: Any) -> None:
     scripted.add(events({"choices": [{"delta": {"content": "half an ans"}}]}))
     reply = caller()
