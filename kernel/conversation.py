@@ -20,6 +20,7 @@ from hermes.kernel.history import repair
 from hermes.kernel.interrupts import Token
 from hermes.kernel.messages import Image, Json, Text, UserInput, clean
 from hermes.kernel.modelcalls import ModelCalls
+from hermes.kernel.outcomes import Trail, state_to_json
 from hermes.kernel.roles import ChildResult, ChildTask, PromptContext, Tool, ToolContext, TurnInfo
 from hermes.kernel.running import Running
 from hermes.kernel.runtime import Runtime
@@ -91,8 +92,17 @@ class Conversation:
             services.settings.tools.deadline_s,
             self.remember,
         )
+        trail = Trail() if services.settings.sessions.outcomes else None
         self.runtime = Runtime(
-            self.log, models, runner, services.plugins, self.emit, self._surroundings, services.engine(), self._build
+            self.log,
+            models,
+            runner,
+            services.plugins,
+            self.emit,
+            self._surroundings,
+            services.engine(),
+            self._build,
+            trail,
         )
         name = services.chain()[0].name
         provider, _, model = name.partition(":")
@@ -193,7 +203,9 @@ class Conversation:
             state.turn, state.iterations = self.snapshot.open_turn.id, self.snapshot.open_turn.iterations
             state.attempts = self.snapshot.open_turn.attempts
         else:
-            state.turn = self.log.begin_turn(self._state_json(state))
+            state.turn = self.log.begin_turn(state_to_json(state))
+        if self.runtime.trail is not None:
+            self.runtime.trail.begin(state, given, resumed=given is None)
         self._store_beginning(state)
         for row in self.log.waiting("steer"):
             self.runtime.inbox.put(row.id, row.text)
@@ -254,16 +266,6 @@ class Conversation:
                 self.services.settings.model_options.max_output_tokens,
             ),
         )
-
-    def _state_json(self, state: TurnState) -> Json:
-        return {
-            "tools": sorted(state.tool_names),
-            "targets": list(state.targets),
-            "window_tokens": state.window_tokens,
-            "iterations": state.limits.iterations,
-            "messages": len(state.messages),
-            "known": state.known,
-        }
 
     def _store_beginning(self, state: TurnState) -> None:
         """Record a prefix that is new, and a conversation that had to be repaired, before anything is built on them."""

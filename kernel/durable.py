@@ -12,7 +12,7 @@ from hermes.kernel.effects import Append, CallRecord, Change, Rewrite
 from hermes.kernel.errors import StoreError
 from hermes.kernel.journal import MemoryLog
 from hermes.kernel.messages import Image, Json, Text, ToolCall, ToolResult
-from hermes.kernel.sessions import InboxRow, SessionLog, Snapshot
+from hermes.kernel.sessions import Beginning, InboxRow, SessionLog, Snapshot
 
 _LOG = logging.getLogger("hermes.store")
 T = TypeVar("T")
@@ -69,6 +69,12 @@ class DurableLog:
         self._try(lambda log: log.record(turn, changes, **counters))
         if any(isinstance(c, (Append, Rewrite)) and any(m.results for m in c.messages) for c in changes):
             self._known.clear()  # their results stand in the conversation now
+
+    def beginning(self, turn: int) -> Beginning:
+        return self._log.beginning(turn)
+
+    def outcomes(self, turn: int) -> Sequence[Json]:
+        return self._log.outcomes(turn)
 
     def put_inbox(self, kind: Literal["input", "steer"], parts: Sequence[Text | Image]) -> int:
         return self._try(lambda log: log.put_inbox(kind, parts))

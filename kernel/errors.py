@@ -8,6 +8,7 @@ HermesError
 │   └── SessionNotFound      no session has this id, or several do
 ├── PluginError              a plugin is missing, refused or failed, and was required (exit 11)
 ├── StoreError               a store cannot be opened or written (exit 12 where settings say so)
+├── ReplayDiverged           a recorded turn, driven again, asks for something else than it did
 ├── ProviderError            a provider could not be reached or set up; carries a fault kind
 └── ToolError                what a tool raises on purpose: the model reads its text
 
@@ -74,6 +75,20 @@ class PluginError(HermesError):
 
 class StoreError(HermesError):
     reason = EndReason.STORE_FAILED
+
+
+class ReplayDiverged(HermesError):
+    """Raised by `replay` at `step` (from 1, over all lives of the turn) of a recorded turn.
+
+    `expected` and `found` are digests of effects.
+    """
+
+    def __init__(self, turn: int, step: int, expected: str, found: str) -> None:
+        self.turn, self.step, self.expected, self.found = turn, step, expected, found
+        super().__init__(
+            f"turn {turn} went another way at step {step}: recorded was [{expected}], now it is [{found}]; it was "
+            "recorded by a hermes whose loop decides differently"
+        )
 
 
 class ProviderError(HermesError):

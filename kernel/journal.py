@@ -138,7 +138,7 @@ class MemoryStore:
     def messages(self, session_id: str) -> Sequence[StoredMessage]:
         with self._lock:
             rows = self._session(session_id).rows
-            return [StoredMessage(r.id, r.turn, r.time, r.message, r.superseded) for r in rows]
+            return [StoredMessage(r.id, r.turn, r.time, r.message, r.superseded_in is not None) for r in rows]
 
     def recent(self, *, limit: int, exclude: str | None = None) -> Sequence[SessionInfo]:
         while exclude in self._sessions and (parent := self._sessions[exclude].info.parent):

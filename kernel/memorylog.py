@@ -14,6 +14,7 @@ from hermes.kernel.endings import EndReason
 from hermes.kernel.errors import SessionBusy, StoreError
 from hermes.kernel.messages import Image, Json, Message, Text, ToolCall, ToolResult
 from hermes.kernel.sessions import (
+    Beginning,
     Epoch,
     InboxRow,
     OpenTurn,
@@ -27,6 +28,7 @@ from hermes.kernel.storing import (
     title_from,
     title_of,
     unknown_call,
+    unknown_turn,
 )
 
 Clock = Callable[[], float]
@@ -47,11 +49,13 @@ class Shared:
 
 @dataclass(slots=True, eq=False)
 class Row:
+    """`superseded_in`: the turn that rewrote it, None while it is live."""
+
     id: int
     turn: int
     time: float
     message: Message
-    superseded: bool = False
+    superseded_in: int | None = None
 
 
 @dataclass(slots=True)
@@ -193,6 +197,19 @@ class MemoryLog:
             session.outcomes.extend((turn, outcome) for outcome in outcomes)
             session.updated = now
 
+    def beginning(self, turn: int) -> Beginning:
+        with self._lock:
+            row = self._session.turns.get(turn)
+            if row is None:
+                raise unknown_turn(turn)
+            before = [r for r in self._session.rows if r.turn < turn]
+            live = [r.message for r in before if r.superseded_in is None or r.superseded_in >= turn]
+            return Beginning(row.state, tuple(live), frozenset(c.id for r in before for c in r.message.calls))
+
+    def outcomes(self, turn: int) -> Sequence[Json]:
+        with self._lock:
+            return [outcome for number, outcome in self._session.outcomes if number == turn]
+
     def put_inbox(self, kind: Literal["input", "steer"], parts: Sequence[Text | Image]) -> int:
         with self._lock:
             row = InboxRow(self._shared.next_id(), kind, tuple(parts))
@@ -289,7 +306,7 @@ class MemoryLog:
         session = self._session
         new = [Row(self._shared.next_id(), turn, now, message) for message in change.messages]
         for row in session.live[start:stop]:
-            row.superseded = True
+            row.superseded_in = turn
         if stop == len(session.live):
             session.rows.extend(new)
         else:

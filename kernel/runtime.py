@@ -31,6 +31,7 @@ from hermes.kernel.history import result_text
 from hermes.kernel.interrupts import Token
 from hermes.kernel.messages import Usage, UserInput
 from hermes.kernel.modelcalls import ModelCalls
+from hermes.kernel.outcomes import Trail
 from hermes.kernel.plugins import Plugins
 from hermes.kernel.roles import CompressionInfo, ContextEngine, TurnInfo
 from hermes.kernel.sessions import Epoch
@@ -67,7 +68,10 @@ class Inbox:
 
 @dataclass(slots=True)
 class Runtime:
-    """The driver of one conversation's turns. One turn at a time; `token` is the running turn's."""
+    """The driver of one conversation's turns. One turn at a time; `token` is the running turn's.
+
+    `trail` None: outcomes are not recorded (`sessions.outcomes`).
+    """
 
     log: DurableLog
     models: ModelCalls
@@ -77,6 +81,7 @@ class Runtime:
     surroundings: Callable[[TurnState, Token], Surroundings]
     engine: ContextEngine | None = None
     new_epoch: Callable[[str], Epoch] | None = None
+    trail: Trail | None = None
     inbox: Inbox = field(init=False)
     child_usage: list[Usage] = field(default_factory=list)
     _around: Surroundings | None = None
@@ -108,10 +113,12 @@ class Runtime:
             try:
                 outcome = self._perform(effect, state, token, may_stop=not stopped)
             except Stopped as stop:
-                stopped = True
+                stopped, outcome = True, stop
                 step = _throwing(generator, stop)
             else:
                 step = _sending(generator, outcome)
+            if self.trail is not None:
+                self.trail.add(effect, outcome)
 
     def _perform(self, effect: Effect, state: TurnState, token: Token, *, may_stop: bool) -> Any:
         """Perform one effect; raises Stopped at those that may be interrupted."""
@@ -193,7 +200,14 @@ class Runtime:
         epoch = None
         if self.new_epoch is not None and any(getattr(c, "new_epoch", False) for c in effect.changes):
             epoch = self.new_epoch("compression")
-        self.log.record(state.turn, effect.changes, iterations=state.iterations, attempts=state.attempts, epoch=epoch)
+        self.log.record(
+            state.turn,
+            effect.changes,
+            iterations=state.iterations,
+            attempts=state.attempts,
+            epoch=epoch,
+            outcomes=self.trail.take(effect) if self.trail is not None else (),
+        )
 
     def _consult(self, effect: Consult, state: TurnState) -> Any:
         facts = effect.facts

@@ -55,6 +55,19 @@ class OpenTurn:
 
 
 @dataclass(frozen=True, slots=True)
+class Beginning:
+    """What a turn began with: the TurnState as `begin_turn` was given it, and what the journal held then.
+
+    `messages` are those that were live, before any Record of the turn; `call_ids` those of all messages of earlier
+    turns, superseded ones included.
+    """
+
+    state: Json
+    messages: tuple[Message, ...]
+    call_ids: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
 class InboxRow:
     id: int
     kind: Literal["input", "steer"]
@@ -142,6 +155,14 @@ class SessionLog(Protocol):
 
         An `Append.taken` or `Rewrite.taken` row that is already taken is an error: nothing is placed twice.
         """
+        ...
+
+    def beginning(self, turn: int) -> Beginning:
+        """Raises StoreError when the session has no such turn."""
+        ...
+
+    def outcomes(self, turn: int) -> Sequence[Json]:
+        """What was recorded of a turn as `outcomes`, in the order in which it was; none when nothing was."""
         ...
 
     def put_inbox(self, kind: Literal["input", "steer"], parts: Sequence[Text | Image]) -> int: ...

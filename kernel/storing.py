@@ -129,3 +129,7 @@ def known_call(call_id: str) -> StoreError:
 
 def unknown_call(call_id: str) -> StoreError:
     return StoreError(f"call {call_id!r} was never started in this session; nothing was written")
+
+
+def unknown_turn(turn: int) -> StoreError:
+    return StoreError(f"the session has no turn {turn}; its turns are numbered from 1")

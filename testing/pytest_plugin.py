@@ -19,6 +19,7 @@ pytest.register_assert_rewrite(
     "hermes.testing.strict_chat",
     "hermes.testing.tool_runner",
     "hermes.testing.store_conformance",
+    "hermes.testing.store_turns",
 )
 
 _SECRET_WORDS = ("KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIAL")

@@ -26,9 +26,10 @@ from hermes.kernel.messages import Image, Message, Text, ToolCall, ToolResult
 from hermes.kernel.providers import ToolSchema
 from hermes.kernel.sessions import Epoch, SessionLog, SessionStore
 from hermes.testing.store_reference import Both, SetClock, call, result, said, user
+from hermes.testing.store_turns import TurnsConformance
 
 
-class StoreConformance:
+class StoreConformance(TurnsConformance):
     """Tests of one store; every one opens it in a directory of its own."""
 
     durable: ClassVar[bool] = True
@@ -385,6 +386,7 @@ class StoreConformance:
                     both.reopened(store)
                 for name, (found, wanted) in both.differences().items():
                     pytest.fail(f"seed {seed}, step {step}: {name} is {found}, the reference has {wanted}")
+            assert not both.turns_that_differ(), f"seed {seed}"
             told = [(m.message, m.superseded, m.turn) for m in store.messages(both.tried.id)]
             assert sorted(map(repr, told)) == sorted(
                 repr((m.message, m.superseded, m.turn)) for m in reference.messages(both.trusted.id)

@@ -59,6 +59,15 @@ class Both:
         pairs = {name: (getattr(found, name), getattr(wanted, name)) for name in Snapshot.__slots__}
         return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
 
+    def turns_that_differ(self) -> list[int]:
+        """Turns whose beginning or outcomes are not the reference's."""
+        return [
+            turn
+            for turn in range(1, self.turn + 1)
+            if self.tried.beginning(turn) != self.trusted.beginning(turn)
+            or list(self.tried.outcomes(turn)) != list(self.trusted.outcomes(turn))
+        ]
+
     def reopened(self, store: SessionStore) -> None:
         self.tried = store.open(self.tried.id)
 
@@ -86,7 +95,7 @@ class Both:
         answers = []
         for log, what in ((self.trusted, changes), (self.tried, mirrored)):
             try:
-                log.record(turn, what, epoch=epoch, outcomes=[{"o": 1}], **numbers)
+                log.record(turn, what, epoch=epoch, outcomes=[{"o": numbers["attempts"]}], **numbers)
                 answers.append("written")
             except StoreError:
                 answers.append("refused")

@@ -22,12 +22,12 @@ FLOORS: dict[str, int] = {
     for floor, names in {
         0: "messages effects events endings errors providers sessions roles paths config.settings config.record",
         1: "history state arguments coercion faults fault_rows retry_after budget schedule approval toolspec "
-        "typeschema journal memorylog storing interrupts redact untrusted textcalls",
+        "typeschema journal memorylog storing outcomes interrupts redact untrusted textcalls",
         2: "recovery context prompt",
         3: "turn asking replies batch",
         4: "discovery registry plugins loading hookcalls observers onion items contract quiet greeting requirements "
         "config profiles targets",
-        5: "runtime modelcalls toolrunner running durable",
+        5: "runtime modelcalls toolrunner running durable replay",
         6: "tools",
         7: "services conversation crashed agent",
         8: "cli logs",

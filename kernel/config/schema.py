@@ -188,7 +188,7 @@ SCHEMA: _Schema = _section(
         store=_text("an entry point in hermes.stores"),
         path=_optional_text("null: in `hermes sessions path`"),
         sync=_choice("full survives loss of power, normal the death of the process", "full", "normal"),
-        outcomes=_switch("also record what replay needs"),
+        outcomes=_switch("also record every outcome of a turn, so that it can be replayed"),
         stop_when_failing=_switch("end the run (exit 12) when nothing can be stored, instead of going on in memory"),
         keep_days=_limit("null keeps everything"),
     ),

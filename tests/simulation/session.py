@@ -34,6 +34,7 @@ from hermes.kernel.endings import EndReason
 from hermes.kernel.history import repair
 from hermes.kernel.journal import MemoryStore
 from hermes.kernel.messages import Message, Text, ToolCall, UserInput
+from hermes.kernel.outcomes import Trail, state_to_json
 from hermes.kernel.state import Limits, TurnResult, TurnState
 from hermes.kernel.turn import turn
 
@@ -48,9 +49,9 @@ STOPS = (EndReason.INTERRUPTED, EndReason.TERMINATED, EndReason.HANGUP)
 
 
 class Session:
-    """One session on one store that outlives every crash."""
+    """One session on one store that outlives every crash. `records`: keep what a replay needs, and each result."""
 
-    def __init__(self, seed: int, turns: int) -> None:
+    def __init__(self, seed: int, turns: int, *, records: bool = False) -> None:
         self.rng = Random(seed)
         mood = Mood.draw(self.rng)
         self.world = World(self.rng, mood)
@@ -62,6 +63,8 @@ class Session:
         self.turns = turns
         self.effects = 0
         self.wants_stop: EndReason | None = None
+        self.trail = Trail() if records else None
+        self.results: dict[int, TurnResult] = {}
 
     def run(self) -> int:
         """All turns of the session; returns how many there were. Raises Violation."""
@@ -98,13 +101,15 @@ class Session:
             parts = tuple(p for row in waiting for p in row.parts)
             given = UserInput(parts, tuple(row.id for row in waiting))
             self._maybe_crash()
-            state.turn = self.log.begin_turn({})
+            state.turn = self.log.begin_turn(state_to_json(state) if self.trail else {})
         elif found.open_turn is not None:
             state.turn, state.iterations = found.open_turn.id, found.open_turn.iterations
             state.attempts = found.open_turn.attempts
         self.wants_stop = None
         self.oracles.turn_begins(state, given)
-        result = self.drive(turn(state, given), state)
+        if self.trail:
+            self.trail.begin(state, given, resumed=given is None)
+        result = self.results[state.turn] = self.drive(turn(state, given), state)
         self.oracles.turn_ended(state, result)
         dropped = [s.inbox_id for s in state.steering]
         self.log.drop_inbox(dropped)
@@ -156,11 +161,15 @@ class Session:
             except Stopped as stop:
                 stopped, thrown = True, stop
                 self.oracles.stopped(stop)
+            if self.trail:
+                self.trail.add(effect, thrown or outcome)
             self._maybe_crash()
 
     def perform(self, effect: Effect, state: TurnState, *, may_stop: bool) -> Any:
         if isinstance(effect, Record):
-            self.log.record(state.turn, effect.changes, iterations=state.iterations, attempts=state.attempts)
+            outcomes = self.trail.take(effect) if self.trail else ()
+            counters = {"iterations": state.iterations, "attempts": state.attempts}
+            self.log.record(state.turn, effect.changes, **counters, outcomes=outcomes)
             self.oracles.recorded(state, effect)
             if self.world.chance(self.world.mood.interrupt):
                 self.wants_stop = self.rng.choice(STOPS)  # set inside a Record: waits for the next of the four

@@ -14,8 +14,8 @@ from hermes.kernel.effects import CallRecord, Change
 from hermes.kernel.endings import EndReason
 from hermes.kernel.errors import SessionBusy, StoreError
 from hermes.kernel.messages import Image, Json, Text, ToolCall, ToolResult, clean
-from hermes.kernel.sessions import Epoch, InboxRow, OpenTurn, Snapshot
-from hermes.kernel.storing import known_call, title_of, unknown_call
+from hermes.kernel.sessions import Beginning, Epoch, InboxRow, OpenTurn, Snapshot
+from hermes.kernel.storing import known_call, title_of, unknown_call, unknown_turn
 from hermes.plugins.stores.sqlite import rows
 from hermes.plugins.stores.sqlite.database import Database
 from hermes.plugins.stores.sqlite.processes import Holder, holder_from_json, this_process
@@ -23,6 +23,11 @@ from hermes.plugins.stores.sqlite.record import Writing, learn, prepare, was_del
 
 _OPEN_LOGS: weakref.WeakValueDictionary[str, SqliteLog] = weakref.WeakValueDictionary()
 """By token: a claim of this process lasts as long as the log that took it."""
+
+BEFORE_A_TURN = """SELECT body FROM messages m WHERE session = ? AND turn < ? AND (superseded_by IS NULL OR ? <=
+    CASE WHEN superseded_by > 0 THEN (SELECT turn FROM messages WHERE id = m.superseded_by) ELSE -superseded_by END)
+    ORDER BY place, id"""
+"""The messages that were live when a turn began: of an earlier turn, and rewritten by none before this one."""
 
 
 def is_held(holder: Holder | None, token: str, now: float, session_updated: float) -> bool:
@@ -101,6 +106,28 @@ class SqliteLog:
                 if row:
                     found[call_id] = rows.call_from_row(row)
             return found
+
+    def beginning(self, turn: int) -> Beginning:
+        with self._database.read() as connection:
+            row = connection.execute(
+                "SELECT state FROM turn_states WHERE session = ? AND number = ?", (self._session, turn)
+            ).fetchone()
+            if row is None:
+                raise unknown_turn(turn)
+            bodies = connection.execute(BEFORE_A_TURN, (self._session, turn, turn)).fetchall()
+            told = connection.execute(
+                "SELECT call_ids FROM messages WHERE session = ? AND turn < ? AND call_ids IS NOT NULL",
+                (self._session, turn),
+            )
+            call_ids = frozenset(i for (ids,) in told for i in json.loads(ids))
+            return Beginning(json.loads(row[0]), tuple(rows.messages_from(b for (b,) in bodies)), call_ids)
+
+    def outcomes(self, turn: int) -> Sequence[Json]:
+        with self._database.read() as connection:
+            found = connection.execute(
+                "SELECT outcome FROM outcomes WHERE session = ? AND turn = ? ORDER BY id", (self._session, turn)
+            )
+            return [json.loads(text) for (text,) in found]
 
     # ---- what happens
 

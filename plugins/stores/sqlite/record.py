@@ -112,7 +112,7 @@ class Writing:
         if places is None:
             self._spread_out()
             places = self._places_between(*self._around(change), len(bodies)) or ()
-        first = self._place(change, bodies, places)
+        first = self._place(change, bodies, places) or -self._turn
         self._connection.executemany(
             "UPDATE messages SET superseded_by = ? WHERE id = ?", [(first, row_id) for row_id, _ in superseded]
         )

@@ -29,7 +29,8 @@ _FIRST = (
         session INTEGER NOT NULL, number INTEGER NOT NULL, state TEXT NOT NULL,
         PRIMARY KEY (session, number)) WITHOUT ROWID""",
     # place: order in the conversation, spaced. superseded_by: NULL while live, else the first row that took its place,
-    # 0 when none did. AUTOINCREMENT: the search index knows rows by id, so an id is never given out again.
+    # minus the turn that did it when none took it. AUTOINCREMENT: the search index knows rows by id, so an id is never
+    # given out again.
     """CREATE TABLE messages (
         id INTEGER PRIMARY KEY AUTOINCREMENT, session INTEGER NOT NULL, turn INTEGER NOT NULL, place INTEGER NOT NULL,
         superseded_by INTEGER, role TEXT NOT NULL, origin TEXT NOT NULL, time REAL NOT NULL, call_ids TEXT,

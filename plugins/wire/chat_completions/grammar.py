@@ -19,7 +19,7 @@ ANSWER = ToolSchema(
     {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]},
 )
 """Offered beside the tools and read back as plain text: a model that likes to write calls answers "hello" by reading a
-file, unless answering is a call too (the 1.5B: 2 of 4 questions that need no tool without it, 4 of 4 with it)."""
+file, unless answering is a call too (the 1.5B: 2 of 4 questions that need no tool without it)."""
 
 MOST_DEPTH = 6
 """A schema nested deeper is offered as any JSON value from there on."""
@@ -143,11 +143,9 @@ def render_tools_prompt(tools: Sequence[ToolSchema]) -> str:
         + "\n".join(lines)
         + "\n\nTo use a tool, answer with its call as one JSON object and nothing else:\n"
         '```json\n{"name": <tool>, "arguments": {<argument>: <value>}}\n```\n'
-        "Only what is asked about files needs a call: to read, find, write or change them, answer with the JSON of one "
-        "call, since you know nothing about them until a tool has shown them. Greetings, general knowledge, sums and "
-        "explanations need no call: answer them in plain text, and so whatever a result has told you. Never repeat a "
-        'call.\nExamples: "What does notes.txt say?" needs read_file with path notes.txt. "Lines 5 to 9 of a/b.c" '
-        'needs read_file with path a/b.c. "What is the capital of Spain?" needs no call; the answer is: Madrid.'
+        "You know nothing about the files until a tool has shown them: for whatever is asked about files, to read, "
+        "find, write or change them, answer with the JSON of a call. Answer anything else, and whatever a result has "
+        "told you, in plain text. Never repeat a call."
     )
 
 
