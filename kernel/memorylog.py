@@ -182,12 +182,15 @@ class MemoryLog:
         attempts: int,
         epoch: Epoch | None = None,
         outcomes: Sequence[Json] = (),
+        starting: Sequence[ToolCall] = (),
     ) -> None:
         with self._lock:
             session, now = self._session, self._shared.clock()
             row = self._turn_row(turn)
             check_record(turn, bool(row.reason) if row else None, changes, len(session.live))
             self._check_taken(changes)
+            if starting:
+                self.start_calls(turn, starting)
             if row and not row.reason:
                 row.iterations, row.attempts = iterations, attempts
             for change in changes:

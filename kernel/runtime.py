@@ -200,14 +200,16 @@ class Runtime:
         epoch = None
         if self.new_epoch is not None and any(getattr(c, "new_epoch", False) for c in effect.changes):
             epoch = self.new_epoch("compression")
-        self.log.record(
-            state.turn,
-            effect.changes,
-            iterations=state.iterations,
-            attempts=state.attempts,
-            epoch=epoch,
-            outcomes=self.trail.take(effect) if self.trail is not None else (),
-        )
+        counters = {
+            "iterations": state.iterations,
+            "attempts": state.attempts,
+            "epoch": epoch,
+            "outcomes": self.trail.take(effect) if self.trail is not None else (),
+        }
+        if calls := state.messages[-1].calls:  # nothing happens before they start: one transaction for both
+            self.log.record_later(state.turn, effect.changes, calls, **counters)
+        else:
+            self.log.record(state.turn, effect.changes, **counters)
 
     def _consult(self, effect: Consult, state: TurnState) -> Any:
         facts = effect.facts

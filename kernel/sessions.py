@@ -150,8 +150,11 @@ class SessionLog(Protocol):
         attempts: int,
         epoch: Epoch | None = None,
         outcomes: Sequence[Json] = (),
+        starting: Sequence[ToolCall] = (),
     ) -> None:
         """All of the changes in one transaction, with the turn's counters and the new epoch when there is one.
+
+        `starting` are calls that are started in the same transaction, as by `start_calls`.
 
         An `Append.taken` or `Rewrite.taken` row that is already taken is an error: nothing is placed twice.
         """

@@ -72,6 +72,8 @@ class CallLog(Protocol):
 
     def calls(self, call_ids: tuple[str, ...]) -> Mapping[str, CallRecord]: ...
 
+    def flush(self) -> None: ...
+
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
@@ -142,6 +144,8 @@ class ToolRunner:
         if around.token():
             return CallOpinion(stopped=True), None
         opinion = CallOpinion()
+        if tool.assess is not None or self.plugins.wants("decide_tool_call"):
+            self.log.flush()  # others' code runs now
         if self.plugins.wants("decide_tool_call"):
             info = ToolCallInfo(self.session, call.id, call.name, call.arguments)
             opinion = strictest_opinion(self.plugins.decide("decide_tool_call", call=info))
@@ -155,6 +159,7 @@ class ToolRunner:
         return opinion, finding
 
     def _ask(self, request: ApprovalRequest, token: Token) -> ApprovalAnswer:
+        self.log.flush()
         answer = None
         if self.plugins.wants("decide_approval"):
             answer = strictest_approval(self.plugins.decide("decide_approval", request=request))
@@ -172,6 +177,7 @@ class ToolRunner:
     # ---- Run --------------------------------------------------------------------------------------------------------
 
     def _execute(self, calls: tuple[ToolCall, ...], facts: BatchFacts, around: Surroundings, workers: Workers) -> bool:
+        self.log.flush()
         if around.token():
             return False
         for call in calls:

@@ -91,11 +91,21 @@ class Both:
         ]
         epoch = Epoch(self.random.randint(1, 3), "système", (), "why") if self.random.random() < 0.1 else None
         turn = self.turn if self.random.random() < 0.95 else self.turn + 1
-        numbers = {"iterations": self.random.randint(0, 9), "attempts": self.random.randint(0, 9)}
+        iterations, attempts = self.random.randint(0, 9), self.random.randint(0, 9)
+        outcomes = [{"o": attempts}]
+        starting = [ToolCall(f"new_{self.random.randint(0, 20)}", "noop", {})] if self.random.random() < 0.2 else []
         answers = []
         for log, what in ((self.trusted, changes), (self.tried, mirrored)):
             try:
-                log.record(turn, what, epoch=epoch, outcomes=[{"o": numbers["attempts"]}], **numbers)
+                log.record(
+                    turn,
+                    what,
+                    iterations=iterations,
+                    attempts=attempts,
+                    epoch=epoch,
+                    outcomes=outcomes,
+                    starting=starting,
+                )
                 answers.append("written")
             except StoreError:
                 answers.append("refused")

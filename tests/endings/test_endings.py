@@ -64,7 +64,13 @@ CASES = {
         says="limits.max_tokens",
         answer="This far.",
     ),
-    "out of time": Case("budget_time", [stall(2)], ("--max-seconds", "0.5", "do it"), says="--max-seconds"),
+    "out of time": Case(
+        "budget_time",
+        [stall(2), text("This far.")],
+        ("--max-seconds", "0.5", "do it"),
+        says="--max-seconds",
+        answer="This far.",
+    ),
     "only a person could allow it": Case(
         "needs_person", [DANGEROUS] * 3 + [text("I need you.")], settings=LIMITED, says="--interactive"
     ),

@@ -157,8 +157,10 @@ class SqliteLog:
         attempts: int,
         epoch: Epoch | None = None,
         outcomes: Sequence[Json] = (),
+        starting: Sequence[ToolCall] = (),
     ) -> None:
         now = self._clock()
+        started = self._encoded(turn, starting, now)
         prepared = [(change, prepare(change)) for change in changes]  # before the lock: others wait for less
         noted = [(self._session, turn, rows.encode(outcome)) for outcome in outcomes]
         with self._database.write() as connection:
@@ -169,6 +171,9 @@ class SqliteLog:
                 write_epoch(connection, self._session, epoch, now)
             if noted:
                 connection.executemany("INSERT INTO outcomes (session, turn, outcome) VALUES (?, ?, ?)", noted)
+            if started and not writing.has_turn:
+                raise no_such_turn(turn)
+            _insert_calls(connection, started)
             writing.finish(iterations, attempts)
 
     def put_inbox(self, kind: Literal["input", "steer"], parts: Sequence[Text | Image]) -> int:
@@ -187,26 +192,20 @@ class SqliteLog:
             )
 
     def start_calls(self, turn: int, calls: Sequence[ToolCall]) -> None:
-        now = self._clock()
-        found = [
-            (self._session, clean(c.id), turn, clean(c.name), "started", now, rows.encode(dict(c.arguments)))
-            for c in calls
-        ]
+        found = self._encoded(turn, calls, self._clock())
         with self._database.write() as connection:
             known = connection.execute(
                 "SELECT 1 FROM turns WHERE session = ? AND number = ?", (self._session, turn)
             ).fetchone()
             if known is None:
-                raise StoreError(f"the session has no turn {turn}; no call was started")
-            for row in found:
-                try:
-                    connection.execute(
-                        "INSERT INTO calls (session, id, turn, name, status, started, arguments)"
-                        " VALUES (?, ?, ?, ?, ?, ?, ?)",
-                        row,
-                    )
-                except sqlite3.IntegrityError:
-                    raise known_call(row[1]) from None
+                raise no_such_turn(turn)
+            _insert_calls(connection, found)
+
+    def _encoded(self, turn: int, calls: Sequence[ToolCall], now: float) -> list[_CallRow]:
+        return [
+            (self._session, clean(c.id), turn, clean(c.name), "started", now, rows.encode(dict(c.arguments)))
+            for c in calls
+        ]
 
     def link_child(self, call_id: str, child: str) -> None:
         with self._write() as connection:
@@ -269,3 +268,21 @@ class SqliteLog:
             "SELECT id, kind, parts FROM inbox WHERE session = ? AND taken_by IS NULL ORDER BY id", (self._session,)
         )
         return map(rows.inbox_from_row, found.fetchall())
+
+
+_CallRow = tuple[int, str, int, str, str, float, str]
+
+
+def no_such_turn(turn: int) -> StoreError:
+    return StoreError(f"the session has no turn {turn}; no call was started")
+
+
+def _insert_calls(connection: sqlite3.Connection, found: Sequence[_CallRow]) -> None:
+    for row in found:
+        try:
+            connection.execute(
+                "INSERT INTO calls (session, id, turn, name, status, started, arguments) VALUES (?, ?, ?, ?, ?, ?, ?)",
+                row,
+            )
+        except sqlite3.IntegrityError:
+            raise known_call(row[1]) from None

@@ -69,7 +69,7 @@ class Writing:
             raise was_deleted()
         self._live, self._last_place, self._title, self._last_turn, reason = row
         check_record(turn, None if reason is None else bool(reason), changes, self._live)
-        self._open = reason == ""
+        self._open, self.has_turn = reason == "", reason is not None
         self._end_reason: str | None = None
 
     def apply(self, change: Change, bodies: Bodies) -> None:

@@ -24,7 +24,7 @@ from hermes.kernel.errors import ProviderError
 from hermes.kernel.providers import Endpoint, ToolSchema
 from hermes.kernel.textcalls import calls_in
 from hermes.plugins.providers.local import LocalProvider
-from hermes.plugins.wire.chat_completions.grammar import grammar_for
+from hermes.plugins.wire.chat_completions.grammar import ANSWER, grammar_for
 
 SMALL = "smollm2-135m-instruct"
 GONE_TIMEOUT_S = 20.0
@@ -173,11 +173,11 @@ def test_a_grammar_makes_even_the_smallest_model_write_a_whole_call(endpoint: En
     )
     grammar = grammar_for([tool]).replace("root ::= call | text", "root ::= call")
     content = ask(endpoint, "Use the tool.", grammar=grammar, max_tokens=200)
-    rest, calls = calls_in(content, [tool.name])
+    rest, calls = calls_in(content, [tool.name, ANSWER.name])
     assert rest == ""
     [(name, arguments)] = calls
-    assert name == tool.name
-    assert set(json.loads(arguments)) >= {"path\n", "count"}
+    # half of the choices of so small a model are wrong; the form never is
+    assert set(json.loads(arguments)) >= ({"text"} if name == ANSWER.name else {"path\n", "count"})
 
     plain = ask(endpoint, "Use the tool.", grammar=grammar_for([]))
     assert plain
