@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
@@ -106,17 +105,17 @@ def _print_version(ctx: click.Context, _parameter: click.Parameter, is_given: bo
 @click.option(
     "--config",
     "config_files",
-    type=click.Path(path_type=Path),
+    type=click.Path(),
     multiple=True,
     metavar="FILE",
     help="Read settings from FILE too; repeatable, the last one is strongest.",
 )
 @click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Show it.")
 @click.pass_context
-def app(ctx: click.Context, config_files: tuple[Path, ...]) -> None:
+def app(ctx: click.Context, config_files: tuple[str, ...]) -> None:
     """Hermes: a small kernel that runs an agent, and plugins for everything else."""
     invocation = ctx.find_object(Invocation) or Invocation()
-    ctx.obj = Invocation(config_files=config_files, debug=invocation.debug)
+    ctx.obj = Invocation(files=config_files, debug=invocation.debug)
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help(), err=True)
         ctx.exit(2)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from pathlib import Path
 
 import click
 
@@ -55,14 +54,16 @@ def info(name: str) -> None:
 @click.argument("name")
 @click.option(
     "--directory",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=click.Path(file_okay=False),
     help="Write it here; a new directory hermes-plugin-NAME when left out.",
 )
-def new(name: str, directory: Path | None) -> None:
+def new(name: str, directory: str | None) -> None:
     """Write a complete small project for a tool plugin called NAME."""
+    from pathlib import Path
+
     from hermes.kernel.cli.newplugin import write_project
 
-    written = write_project(name, directory)
+    written = write_project(name, None if directory is None else Path(directory))
     click.echo(f"{written}: a tool plugin with its tests; next: cd {written} && pip install -e '.[test]' && pytest")
 
 

@@ -85,7 +85,7 @@ def test_config_files_before_and_after_the_command_are_joined_the_last_strongest
     @click.group()
     @click.pass_context
     def outer(ctx: click.Context) -> None:
-        ctx.obj = Invocation((Path("a"),), debug=True)
+        ctx.obj = Invocation(("a",), debug=True)
 
     @outer.command()
     @config_option
@@ -94,7 +94,7 @@ def test_config_files_before_and_after_the_command_are_joined_the_last_strongest
         seen.append(invocation)
 
     assert run_click(outer, ["inner", "--config", "b", "--config", "c"]) == 0
-    assert seen == [Invocation((Path("a"), Path("b"), Path("c")), debug=True)]
+    assert seen == [Invocation(("a", "b", "c"), debug=True)]
 
 
 @pytest.mark.parametrize(
