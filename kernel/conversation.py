@@ -27,7 +27,7 @@ from hermes.kernel.runtime import Runtime
 from hermes.kernel.services import Services
 from hermes.kernel.sessions import Epoch, SessionLog, SessionStore, Snapshot
 from hermes.kernel.state import Limits, TurnResult, TurnState
-from hermes.kernel.toolrunner import Person, Surroundings, ToolRunner, approved_of
+from hermes.kernel.toolrunner import Person, Surroundings, ToolRunner, approved_of, spill
 
 CONTEXT_MAX_CHARS = 20_000
 """What plugins may add to one user message; more goes to a file (hooks.md, provide_turn_context)."""
@@ -291,12 +291,8 @@ class Conversation:
     def _bounded(self, text: str) -> str:
         if len(text) <= CONTEXT_MAX_CHARS:
             return text
-        folder = self._results_folder()
-        path = folder / f"context-{int(time.time() * 1000)}.txt"
-        try:
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            path.write_text(text, encoding="utf-8")
-        except OSError:
+        path = spill(self._results_folder(), f"context-{int(time.time() * 1000)}", text)
+        if path is None:
             return f"{text[:CONTEXT_MAX_CHARS]}\n[… cut]"
         return f"{text[:CONTEXT_MAX_CHARS]}\n[… cut: all {len(text)} characters are in {path}]"
 

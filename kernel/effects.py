@@ -267,9 +267,6 @@ class JournalFinished:
     result: ToolResult
 
 
-Journal: TypeAlias = JournalStarted | JournalFinished
-
-
 @dataclass(frozen=True, slots=True)
 class ConsultCall:
     """What hooks and the tool itself say of a call before it may run. Outcome: (CallOpinion, Finding or None)."""

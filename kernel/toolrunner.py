@@ -132,7 +132,7 @@ class ToolRunner:
             case Collect():
                 return workers.next()
             case Spill(call_id=call_id, text=text):
-                return _spill(around.results_folder, call_id, text)
+                return spill(around.results_folder, call_id, text)
             case ShowBatch(event=event):
                 return self.emit(event)
             case Checkpoint():
@@ -265,13 +265,14 @@ def approved_of(state: Mapping[str, Json]) -> tuple[str, ...]:
     return tuple(map(str, given)) if isinstance(given, list) else ()
 
 
-def _spill(folder: Path, call_id: str, text: str) -> str | None:
-    path = folder / f"{call_id}.txt"
+def spill(folder: Path, name: str, text: str) -> str | None:
+    """Save a text that is too long for the conversation as NAME.txt; the path, or None when it cannot be written."""
+    path = folder / f"{name}.txt"
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         path.write_text(text, encoding="utf-8")
     except OSError as error:
-        _LOG.warning("a long result could not be saved to %s: %s", path, error)
+        _LOG.warning("a long text could not be saved to %s: %s", path, error)
         return None
     return str(path)
 
