@@ -202,7 +202,9 @@ class ModelRequest:
 
     `messages` is the stored conversation, the same objects each time. `note` is sent and not stored. `may_call=False`
     keeps the tools in the request but forbids calls. `purpose` summary may overdraw the budget once; compression has
-    its own system prompt. `leave_out` names request parameters that this target refused.
+    its own system prompt. `leave_out` names request parameters that this target refused. `system` is a system prompt
+    in place of the epoch's, without tools (purposes compression and auxiliary). `schema` is the JSON Schema of an
+    object that the answer must be.
     """
 
     messages: tuple[Message, ...]
@@ -211,6 +213,8 @@ class ModelRequest:
     output_cap: int | None = None
     purpose: Purpose = "turn"
     leave_out: tuple[str, ...] = ()
+    system: str | None = None
+    schema: Mapping[str, Json] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,12 @@ from hermes.kernel.messages import Json, Message, ModelReply
 
 @dataclass(frozen=True, slots=True)
 class ModelRow:
-    """What is known of one model. None means unknown; `price_*` in USD a million tokens."""
+    """What is known of one model. None means unknown; `price_*` in USD a million tokens.
+
+    `images`, `pdf`, `audio`: what it can be shown; `reasoning`: it thinks before it answers; `caching`: its provider
+    serves the repeated beginning of a prompt from a cache; `tools`, `schemas`: it can call tools, and keep to a JSON
+    Schema. `price_cache_write` is of the shortest lived entry.
+    """
 
     name: str
     window_tokens: int | None = None
@@ -19,7 +24,14 @@ class ModelRow:
     price_input: float | None = None
     price_output: float | None = None
     price_cache_read: float | None = None
+    price_cache_write: float | None = None
     images: bool | None = None
+    pdf: bool | None = None
+    audio: bool | None = None
+    reasoning: bool | None = None
+    caching: bool | None = None
+    tools: bool | None = None
+    schemas: bool | None = None
     note: str = ""
 
 
@@ -47,6 +59,10 @@ class Profile:
     models: tuple[ModelRow, ...] = ()
 
 
+CacheLife = Literal["", "5m", "1h"]
+"""How long a cached prompt is kept by providers that take marks (5 minutes unless told); "" sends no marks."""
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
     """Provider, URL, key, model, wire format and window as one immutable value. `name` is `provider:model`."""
@@ -61,11 +77,12 @@ class Target:
     window_tokens: int | None = None
     output_cap: int | None = None
     row: ModelRow | None = None
+    cache_ttl: CacheLife = "5m"
 
     @property
     def issuer(self) -> str:
-        """Who a Replay belongs to: wire format, URL, and nothing of the key."""
-        return f"{self.api_mode} {self.base_url}"
+        """Who a Replay belongs to: wire format, URL and model (B080), and nothing of the key."""
+        return f"{self.api_mode} {self.base_url} {self.model}"
 
     def quirk(self, name: str, default: Json = None) -> Json:
         return self.profile.quirks.get(name, default)
@@ -82,7 +99,10 @@ class ToolSchema:
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """What varies from call to call; None leaves the provider's own default. `leave_out` wins over everything."""
+    """What varies from call to call; None leaves the provider's own default. `leave_out` wins over everything.
+
+    `schema` is the JSON Schema of an object that the answer must be, sent where the wire has a field for it.
+    """
 
     stream: bool = True
     may_call: bool = True
@@ -90,6 +110,7 @@ class Parameters:
     output_cap: int | None = None
     reasoning_effort: str | None = None
     leave_out: tuple[str, ...] = ()
+    schema: Mapping[str, Json] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,11 +20,13 @@ from hermes.kernel.messages import (
     clean_json,
 )
 from hermes.kernel.providers import Delta, Target, WireFault
+from hermes.plugins.wire.jsontext import entries, inner, read_arguments
+from hermes.plugins.wire.shown import Shown
+from hermes.plugins.wire.toolnames import own_name
 
 from .encoding import FIELDS, REASONING, is_grammar
 from .slots import Slot, Slots
 from .thinktags import ThinkSplitter
-from .toolnames import own_name
 from .usage import read_usage, stop_reason
 
 _REASONING_FIELDS = ("reasoning_content", "reasoning", "reasoning_text")
@@ -42,7 +44,7 @@ class Assembler:
     def __init__(self, target: Target, tool_names: Sequence[str] = ()) -> None:
         self._target = target
         self._tool_names = tool_names
-        self._texts: dict[Literal["text", "thinking"], _Shown] = {"text": _Shown(), "thinking": _Shown()}
+        self._texts: dict[Literal["text", "thinking"], Shown] = {"text": Shown(), "thinking": Shown()}
         self._refusal: list[str] = []
         self._splitter = ThinkSplitter()
         self._slots = Slots()
@@ -72,13 +74,19 @@ class Assembler:
             raise WireFault("invalid", f"a chunk that is no object: {str(chunk)[:120]}", phase="stream")
         _raise_error(chunk)
         self.was_fed = True
-        if usage := chunk.get("usage") or _inner(chunk, "x_groq").get("usage"):
+        if usage := chunk.get("usage") or inner(chunk, "x_groq").get("usage"):
             self._usage = usage
         if model := chunk.get("model"):
             self._model = str(model)
-        for choice in _entries(chunk.get("choices")):
+        for choice in entries(chunk.get("choices")):
             if isinstance(choice, Mapping):
                 yield from self._choice(choice)
+
+    def whole(self, reply: Json) -> Iterator[Delta]:
+        """Take a completion that came as one object; raises WireFault when it is none."""
+        if not isinstance(reply, Mapping) or not (reply.get("choices") or reply.get("error")):
+            raise _no_reply(reply)
+        yield from self.feed(reply)
 
     def rest(self) -> Iterator[Delta]:
         """What was held back until the end, such as half a tag."""
@@ -116,7 +124,7 @@ class Assembler:
             yield Delta("text", clean(refusal))
         if details := delta.get("reasoning_details"):
             self._add_details(details)
-        for entry in _entries(delta.get("tool_calls")):
+        for entry in entries(delta.get("tool_calls")):
             if begun := self._slots.add(entry):
                 yield Delta("call", own_name(begun))
         old = delta.get("function_call")
@@ -128,7 +136,7 @@ class Assembler:
         if isinstance(content, str):
             yield from self._text(content)
             return
-        for block in _entries(content):
+        for block in entries(content):
             if isinstance(block, str):
                 yield from self._text(block)
             elif isinstance(block, Mapping) and str(block.get("type")) in ("thinking", "reasoning"):
@@ -151,7 +159,7 @@ class Assembler:
 
     def _add_details(self, details: Json) -> None:
         """OpenRouter streams reasoning blocks in pieces and wants the whole sequence back."""
-        for item in _entries(details):
+        for item in entries(details):
             last = self._details[-1] if self._details else None
             if not isinstance(item, Mapping):
                 continue
@@ -232,41 +240,6 @@ class Assembler:
         return (rest, calls) if calls else (text, [])
 
 
-class _Shown:
-    """One text as it streams; halves of a surrogate pair that come in two pieces are joined first."""
-
-    def __init__(self) -> None:
-        self.pieces: list[str] = []
-        self._half = ""
-
-    def add(self, piece: str) -> str:
-        self.pieces.append(piece)
-        if piece.isascii() and not self._half:
-            return piece
-        piece, self._half = self._half + piece, ""
-        if piece and "\ud800" <= piece[-1] <= "\udbff":
-            piece, self._half = piece[:-1], piece[-1]
-        return clean(piece)
-
-    def whole(self) -> str:
-        if len(self.pieces) > 1:
-            self.pieces = ["".join(self.pieces)]
-        return clean(self.pieces[0]) if self.pieces else ""
-
-
-def read_arguments(name: str, raw: str, is_cut: bool) -> tuple[Mapping[str, Json], str | None]:
-    """An object by strict JSON, else what the kernel's repair makes of it, or what is wrong with it."""
-    try:
-        value = json.loads(raw)
-    except (ValueError, RecursionError):
-        value = None
-    if isinstance(value, dict):
-        return clean_json(value), None
-    from hermes.kernel.arguments import parse_arguments
-
-    return parse_arguments(name, clean(raw), is_cut)
-
-
 def _raise_error(data: Mapping[str, Json]) -> None:
     """An error inside a reply, also with status 200 (B056)."""
     error = data.get("error")
@@ -287,13 +260,11 @@ def _raise_error(data: Mapping[str, Json]) -> None:
     )
 
 
-def _entries(value: Json) -> Sequence[Json]:
-    return value if isinstance(value, list) else [value] if isinstance(value, Mapping) else ()
-
-
-def _inner(data: Mapping[str, Json], name: str) -> Mapping[str, Json]:
-    value = data.get(name)
-    return value if isinstance(value, Mapping) else {}
+def _no_reply(completion: Json) -> WireFault:
+    text = json.dumps(completion)
+    if isinstance(completion, Mapping) and completion.get("object") == "error":
+        return WireFault("http", str(completion.get("message")), body=text, phase="stream")
+    return WireFault("invalid", f"the reply has no choices: {text[:200]}", body=text[:4000], phase="stream")
 
 
 def _block_text(block: Mapping[str, Json]) -> str:

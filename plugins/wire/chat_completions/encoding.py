@@ -15,30 +15,18 @@ from hermes.kernel.messages import (
     Thinking,
     ToolCall,
     ToolResult,
-    clean_json,
 )
 from hermes.kernel.providers import Parameters, Target, ToolSchema
-
-from .toolnames import wire_name
+from hermes.plugins.wire.jsontext import dumps
+from hermes.plugins.wire.parts import NO_OUTPUT, is_own, joined, words
+from hermes.plugins.wire.toolnames import wire_name
 
 FIELDS = "fields"
 """Kind of a Replay whose payload is an object of fields to be put back where they came from."""
 REASONING = "reasoning"
 """Kind of the Replay of a Thinking: it marks whose thinking it is and has no payload."""
 
-_STEER = "<user_message_while_working>\n{}\n</user_message_while_working>"
-"""Around what the user said in the middle of a tool message, where the role does not tell."""
-_NO_OUTPUT = "(no output)"
 _IMAGE_NOTE = "[an image was returned; this model cannot be shown images in tool results]"
-
-
-def dumps(value: Json) -> bytes:
-    """Compact JSON in UTF-8; lone surrogates are replaced."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    try:
-        return text.encode("utf-8")
-    except UnicodeEncodeError:
-        return json.dumps(clean_json(value), ensure_ascii=False, separators=(",", ":")).encode("utf-8")
 
 
 def is_grammar(target: Target) -> bool:
@@ -110,27 +98,22 @@ def encode_message(message: Message, target: Target) -> bytes:
         case "tool":
             return b",".join(dumps(item) for item in _tool_results(message, target))
         case _:
-            return dumps({"role": "user", "content": _content(message, target) or _NO_OUTPUT})
+            return dumps({"role": "user", "content": _content(message, target) or NO_OUTPUT})
 
 
 def _content(message: Message, target: Target) -> str | list[Json]:
     parts = [p for p in message.parts if isinstance(p, (Text, Image))]
     if any(isinstance(p, Image) for p in parts):
         return _content_parts(parts)
-    return "\n\n".join(_words(p) for p in parts if isinstance(p, Text) and p.text.strip())
+    return "\n\n".join(words(p) for p in parts if isinstance(p, Text) and p.text.strip())
 
 
 def _content_parts(parts: Sequence[Text | Image]) -> list[Json]:
     return [
-        {"type": "text", "text": _words(p)} if isinstance(p, Text) else _image(p)
+        {"type": "text", "text": words(p)} if isinstance(p, Text) else _image(p)
         for p in parts
         if isinstance(p, Image) or p.text.strip()
     ]
-
-
-def _words(part: Text) -> str:
-    """A text as it is sent; steering inside a message of another is marked, for nothing else says who speaks."""
-    return _STEER.format(part.text) if part.origin == "steer" else part.text
 
 
 def _image(part: Image) -> Json:
@@ -159,7 +142,7 @@ def _reasoning(message: Message, target: Target) -> Iterator[tuple[str, Json]]:
     name = target.quirk("reasoning_field")
     if not name:
         return
-    own = "".join(p.text for p in message.parts if isinstance(p, Thinking) and _is_own(p.replay, target))
+    own = "".join(p.text for p in message.parts if isinstance(p, Thinking) and is_own(p.replay, target))
     if own:
         yield str(name), own
     elif target.quirk("reasoning_required"):
@@ -172,24 +155,15 @@ def _call(call: ToolCall, target: Target) -> Json:
     return {"id": call.id, "type": "function", "function": function, **_replayed(call.replay, target)}
 
 
-def _is_own(replay: Replay | None, target: Target) -> bool:
-    return replay is not None and replay.issuer == target.issuer
-
-
 def _replayed(replay: Replay | None, target: Target) -> Mapping[str, Json]:
-    if (
-        replay is None
-        or replay.kind != FIELDS
-        or not _is_own(replay, target)
-        or not isinstance(replay.payload, Mapping)
-    ):
+    if replay is None or replay.kind != FIELDS or not is_own(replay, target) or not isinstance(replay.payload, Mapping):
         return {}
     return replay.payload
 
 
 def _tool_results(message: Message, target: Target) -> Iterator[Json]:
     results = message.results
-    beside = [_words(p) for p in message.parts if isinstance(p, Text) and p.text.strip()]
+    beside = [words(p) for p in message.parts if isinstance(p, Text) and p.text.strip()]
     for place, result in enumerate(results, 1):
         more = beside if place == len(results) else []
         yield {"role": "tool", "tool_call_id": result.call_id, "content": _result(result, more, target)}
@@ -200,39 +174,17 @@ def _result(result: ToolResult, beside: Sequence[str], target: Target) -> str | 
     has_image = any(isinstance(p, Image) for p in result.parts)
     if has_image and target.quirk("images_in_tool_results"):
         return [*_content_parts(result.parts), *({"type": "text", "text": text} for text in beside)]
-    texts = [_words(p) if isinstance(p, Text) else _IMAGE_NOTE for p in result.parts]
-    return "\n\n".join([*(t for t in texts if t.strip()), *beside]) or _NO_OUTPUT
+    texts = [words(p) if isinstance(p, Text) else _IMAGE_NOTE for p in result.parts]
+    return "\n\n".join([*(t for t in texts if t.strip()), *beside]) or NO_OUTPUT
 
 
 # ---- The body -------------------------------------------------------------------------------------------------------
 
 
-_GROUP = 64
-_LARGE_BYTES = 65536
-
-
 def envelope_pieces(prefix: bytes, fragments: Sequence[bytes], parameters: Parameters, target: Target) -> list[bytes]:
-    """The body as pieces: prefix, fragments with commas between, and what varies from call to call.
-
-    Small fragments are put together by the group (a thousand pieces would each be walked again by every layer below);
-    large ones are never copied.
-    """
-    sent = [fragment for fragment in fragments if fragment]
-    pieces = [prefix]
-    if sent and not prefix.endswith(b"["):
-        pieces.append(b",")
-    for start in range(0, len(sent), _GROUP):
-        if start:
-            pieces.append(b",")
-        group = sent[start : start + _GROUP]
-        if sum(map(len, group)) <= _LARGE_BYTES:
-            pieces.append(b",".join(group))
-        else:
-            pieces.extend(piece for fragment in group for piece in (b",", fragment))
-            del pieces[-2 * len(group)]
+    """The body as pieces: prefix, fragments with commas between, and what varies from call to call."""
     tail = dumps(_options(parameters, target, offers_tools(prefix, target)))
-    pieces.append(b"]," + tail[1:] if len(tail) > 2 else b"]}")
-    return pieces
+    return joined(prefix, fragments, b"]," + tail[1:] if len(tail) > 2 else b"]}")
 
 
 def _options(parameters: Parameters, target: Target, has_tools: bool) -> dict[str, Json]:

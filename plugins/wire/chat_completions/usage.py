@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from hermes.kernel.messages import Json, StopReason, Usage
+from hermes.plugins.wire.jsontext import count, inner
 
 FINISH_REASONS: Mapping[str, StopReason] = {
     **dict.fromkeys(
@@ -37,21 +38,21 @@ def read_usage(data: Json) -> Usage:
     the total shows that reasoning came on top (xAI). Anything that is no count is 0."""
     if not isinstance(data, Mapping):
         return Usage()
-    prompt, completion = _count(data, "prompt_tokens"), _count(data, "completion_tokens")
-    details, out_details = _object(data, "prompt_tokens_details"), _object(data, "completion_tokens_details")
+    prompt, completion = count(data, "prompt_tokens"), count(data, "completion_tokens")
+    details, out_details = inner(data, "prompt_tokens_details"), inner(data, "completion_tokens_details")
     read = (
-        _count(details, "cached_tokens")
-        or _count(data, "prompt_cache_hit_tokens")  # DeepSeek
-        or _count(data, "cached_tokens")  # Moonshot
-        or _count(data, "cache_read_input_tokens")  # LiteLLM
+        count(details, "cached_tokens")
+        or count(data, "prompt_cache_hit_tokens")  # DeepSeek
+        or count(data, "cached_tokens")  # Moonshot
+        or count(data, "cache_read_input_tokens")  # LiteLLM
     )
-    written = _count(details, "cache_write_tokens") or _count(data, "cache_creation_input_tokens")
-    reasoning = _count(out_details, "reasoning_tokens")
+    written = count(details, "cache_write_tokens") or count(data, "cache_creation_input_tokens")
+    reasoning = count(out_details, "reasoning_tokens")
     if "prompt_tokens" not in data and "input_tokens" in data:
         return _anthropic_style(data)
     read = min(read, prompt)
     fresh = prompt - read - min(written, prompt - read)
-    on_top = reasoning and _count(data, "total_tokens") == prompt + completion + reasoning
+    on_top = reasoning and count(data, "total_tokens") == prompt + completion + reasoning
     output = completion if on_top else max(completion - reasoning, 0)
     return Usage(fresh, output, read, prompt - read - fresh, reasoning, _cost(data))
 
@@ -59,22 +60,12 @@ def read_usage(data: Json) -> Usage:
 def _anthropic_style(data: Mapping[str, Json]) -> Usage:
     """A proxy that passes Anthropic's counts through: there the buckets are disjoint already."""
     return Usage(
-        _count(data, "input_tokens"),
-        _count(data, "output_tokens"),
-        _count(data, "cache_read_input_tokens"),
-        _count(data, "cache_creation_input_tokens"),
+        count(data, "input_tokens"),
+        count(data, "output_tokens"),
+        count(data, "cache_read_input_tokens"),
+        count(data, "cache_creation_input_tokens"),
         cost_usd=_cost(data),
     )
-
-
-def _object(data: Mapping[str, Json], name: str) -> Mapping[str, Json]:
-    value = data.get(name)
-    return value if isinstance(value, Mapping) else {}
-
-
-def _count(data: Mapping[str, Json], name: str) -> int:
-    value = data.get(name)
-    return int(value) if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < 1e15 else 0
 
 
 def _cost(data: Mapping[str, Json]) -> float | None:

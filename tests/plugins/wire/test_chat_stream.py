@@ -448,7 +448,7 @@ def _secure(folder: Path, serve: Callable[[Any], Any]) -> Callable[[socket.socke
 
 @pytest.fixture(autouse=True)
 def no_certificates_of_yours(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    from hermes.plugins.wire.chat_completions.dialling import tls_context
+    from hermes.plugins.wire.http.dialling import tls_context
 
     monkeypatch.delenv("SSL_CERT_FILE", raising=False)
     monkeypatch.delenv("SSL_CERT_DIR", raising=False)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hermes.kernel.messages import Image, Message, Part, Refusal, Replay, Text, Thinking, ToolCall, ToolResult
 from hermes.kernel.providers import Parameters, Profile, Target, ToolSchema
 from hermes.plugins.wire.chat_completions import ChatCompletions
-from hermes.plugins.wire.chat_completions.toolnames import own_name, wire_name
+from hermes.plugins.wire.toolnames import own_name, wire_name
 from hermes.testing.strict_chat import problems
 
 WIRE = ChatCompletions()

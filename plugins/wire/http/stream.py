@@ -1,15 +1,14 @@
-"""One running call of the chat completions wire format."""
+"""One running call whose reply is JSON in server-sent events, or one JSON object: the same for three wire formats."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Protocol
 
 from hermes.kernel.messages import Json, ModelReply
-from hermes.kernel.providers import Delta, Parameters, Target, Timeouts, WireFault
+from hermes.kernel.providers import Delta, Timeouts, WireFault
 
-from .decoding import Assembler
 from .dialling import Exchange, aborted
 from .sse import data_of
 
@@ -17,30 +16,64 @@ if TYPE_CHECKING:
     import httpx2
 
 
-class ChatStream:
-    """Begins the call when it is iterated, so that it can be aborted from the start (look-up and connect included)."""
+class Assembler(Protocol):
+    """Collects one reply from what the server sends, in the order in which it comes."""
+
+    is_done: bool
+    """Set when the server said that nothing more follows (`[DONE]`), and for a reply that came whole."""
+    was_fed: bool
+    """True once an event that belongs to a reply has come."""
+
+    @property
+    def is_finished(self) -> bool:
+        """True when all has been said, so that a connection which breaks now has lost nothing."""
+        ...
+
+    def feed(self, event: Json) -> Iterator[Delta]:
+        """Take one event; raises WireFault for an error that came in place of one."""
+        ...
+
+    def whole(self, reply: Json) -> Iterator[Delta]:
+        """Take a reply that came as one object; raises WireFault when it is none."""
+        ...
+
+    def rest(self) -> Iterator[Delta]:
+        """What was held back until the end."""
+        ...
+
+    def reply(self) -> ModelReply:
+        """What came, as a whole. Raises WireFault("invalid") when it is no reply."""
+        ...
+
+
+class JsonStream:
+    """Begins the call when it is iterated, so that it can be aborted from the start (look-up and connect included).
+
+    `post` sends the request and returns when the head of the reply has come. Messages name the server (`where`) and
+    what was `expected` of it.
+    """
 
     def __init__(
         self,
-        body: Sequence[bytes],
-        parameters: Parameters,
-        target: Target,
+        post: Callable[[Exchange], httpx2.Response],
+        assembler: Assembler,
         timeouts: Timeouts,
-        tool_names: Sequence[str] = (),
+        *,
+        is_stream: bool,
+        expected: str,
+        where: str,
     ) -> None:
         # A reply that comes whole has no byte before its end, so the longer of the two limits holds for its first.
-        first_s = timeouts.first_token_s if parameters.stream else max(timeouts.first_token_s, timeouts.stall_s)
+        first_s = timeouts.first_token_s if is_stream else max(timeouts.first_token_s, timeouts.stall_s)
         self._exchange = Exchange(timeouts.connect_s, first_s, timeouts.stall_s)
-        self._body, self._parameters, self._target = body, parameters, target
-        self._assembler = Assembler(target, tool_names)
+        self._post, self._assembler = post, assembler
+        self._is_stream, self._expected, self._where = is_stream, expected, where
         self._reply: ModelReply | None = None
 
     def __iter__(self) -> Iterator[Delta]:
-        from .client import post
-
         if self._exchange.aborted:
             raise aborted()
-        response = post(self._body, self._target, self._exchange, is_stream=self._parameters.stream)
+        response = self._post(self._exchange)
         try:
             yield from self._read(response)
         finally:
@@ -62,7 +95,7 @@ class ChatStream:
     def _read(self, response: httpx2.Response) -> Iterator[Delta]:
         """By what came, not by what was asked for: some servers answer a stream with one object, or the reverse."""
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if kind == "text/event-stream" or (self._parameters.stream and kind not in ("application/json", "text/html")):
+        if kind == "text/event-stream" or (self._is_stream and kind not in ("application/json", "text/html")):
             yield from self._events(response, kind)
         else:
             yield from self._whole(response, kind)
@@ -79,13 +112,13 @@ class ChatStream:
                 if broken:
                     raise self._no_json(broken)
                 try:
-                    chunk = json.loads(data)
+                    event = json.loads(data)
                 except (ValueError, RecursionError):
                     # The last line of a cut stream may be half; a word such as `ping` is nobody's reply.
                     broken = data if data[:1] in (b"{", b"[") else b""
                     continue
                 exchange.begun = True
-                yield from assembler.feed(chunk)
+                yield from assembler.feed(event)
         except WireFault as fault:
             # Servers that close without the last chunk after all is said are forgiven.
             if fault.cause != "connection" or not assembler.is_finished:
@@ -100,27 +133,19 @@ class ChatStream:
             pieces.append(piece)
         data = b"".join(pieces)
         try:
-            completion: Json = json.loads(data)
+            reply: Json = json.loads(data)
         except (ValueError, RecursionError):
-            if data.lstrip()[:5] in (b"data:", b": "):
+            if data.lstrip()[:5] in (b"data:", b": ", b"event"):
                 raise WireFault("invalid", "the server sent events without saying so", phase="stream") from None
             raise self._no_json(data, kind) from None
-        if not isinstance(completion, dict) or not (completion.get("choices") or completion.get("error")):
-            raise self._no_reply(completion)
+        yield from self._assembler.whole(reply)
         self._assembler.is_done = True
-        yield from self._assembler.feed(completion)
 
     def _no_json(self, data: bytes, kind: str = "") -> WireFault:
         excerpt = " ".join(data[:200].decode("utf-8", "replace").split())
         what = kind or "something else"
-        text = f"{self._target.base_url} answered with {what} in place of a chat completion: {excerpt or '(nothing)'}"
+        text = f"{self._where} answered with {what} in place of {self._expected}: {excerpt or '(nothing)'}"
         return WireFault("invalid", text, body=data[:4000].decode("utf-8", "replace"), phase="stream")
-
-    def _no_reply(self, completion: Json) -> WireFault:
-        text = json.dumps(completion)
-        if isinstance(completion, dict) and completion.get("object") == "error":
-            return WireFault("http", str(completion.get("message")), body=text, phase="stream")
-        return WireFault("invalid", f"the reply has no choices: {text[:200]}", body=text[:4000], phase="stream")
 
 
 class _Begin:

@@ -1,4 +1,4 @@
-"""SDK clients, one for each endpoint of the process, and how one call is posted by them. Imported only by a call."""
+"""Post ready bytes by the openai SDK: one client for each endpoint of the process. Imported only by a call."""
 
 from __future__ import annotations
 
@@ -10,20 +10,21 @@ import httpx2
 import openai
 
 from hermes.kernel.providers import Target, WireFault
-
-from .dialling import Exchange
-from .transport import Transport, current
+from hermes.plugins.wire.http.connection import connections, current
+from hermes.plugins.wire.http.dialling import Exchange
+from hermes.plugins.wire.http.transport import Transport
 
 _MACHINE_HEADERS = ("Lang", "Package-Version", "OS", "Arch", "Runtime", "Runtime-Version", "Async")
 
 _lock = threading.Lock()
 _clients: dict[tuple[str, str, tuple[tuple[str, str], ...]], openai.OpenAI] = {}
-_transport = Transport()
-"""One for all endpoints: connections are kept by address, and there is one TLS context."""
 
 
-def post(body: Sequence[bytes], target: Target, exchange: Exchange, *, is_stream: bool) -> httpx2.Response:
-    """Send the body as it is; the reply's head has come, its bytes have not. Raises WireFault."""
+def post(path: str, body: Sequence[bytes], target: Target, exchange: Exchange, *, is_stream: bool) -> httpx2.Response:
+    """Send the body as it is, to a path such as `/responses`; the reply's head has come, its bytes have not.
+
+    Raises WireFault.
+    """
     length = str(sum(map(len, body)))
     headers: dict[str, str | openai.Omit] = {"Content-Length": length, "Content-Type": "application/json"}
     if is_stream:
@@ -33,7 +34,7 @@ def post(body: Sequence[bytes], target: Target, exchange: Exchange, *, is_stream
     current.exchange = exchange
     try:
         stream = _client(target).post(
-            "/chat/completions",
+            path,
             content=list(body),
             cast_to=object,
             options={"headers": headers},
@@ -77,7 +78,7 @@ def _new_client(target: Target) -> openai.OpenAI:
         base_url=target.base_url,
         max_retries=0,
         default_headers=cast("dict[str, str]", _headers(target)),
-        http_client=httpx2.Client(transport=_transport, trust_env=False, timeout=None),
+        http_client=httpx2.Client(transport=Transport(), trust_env=False, timeout=None),
     )
 
 
@@ -103,4 +104,4 @@ def close() -> None:
     """Close the idle connections and forget the clients."""
     with _lock:
         _clients.clear()
-    _transport.close()
+    connections.close()

@@ -250,10 +250,10 @@ def tls_context() -> ssl.SSLContext:
 
     Raises WireFault when the file that they name cannot be read.
     """
-    import httpx2
+    import httpcore2
 
     try:
-        context = httpx2.create_ssl_context()
+        context: ssl.SSLContext = httpcore2.default_ssl_context()
     except OSError as error:
         named = {name: os.environ[name] for name in ("SSL_CERT_FILE", "SSL_CERT_DIR") if os.environ.get(name)}
         text = f"the certificates of trusted authorities cannot be loaded: {_reason(error)} {named or ''}".rstrip()

@@ -1,0 +1,1 @@
+"""The wire format of Anthropic's Messages API, streamed and whole, on the anthropic SDK."""

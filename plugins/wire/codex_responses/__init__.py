@@ -1,0 +1,1 @@
+"""The wire format of OpenAI's Responses API, streamed and whole, on the openai SDK."""

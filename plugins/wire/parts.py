@@ -1,0 +1,80 @@
+"""What every wire format does in the same way with the parts of a message and the pieces of a body."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hermes.kernel.messages import Replay, Text
+from hermes.kernel.providers import Target
+
+NO_OUTPUT = "(no output)"
+"""In place of a result or a message that has nothing to show: most servers refuse blank texts (B005)."""
+_STEER = "<user_message_while_working>\n{}\n</user_message_while_working>"
+"""Around what the user said in the middle of a tool message, where the role does not tell."""
+
+
+def words(part: Text) -> str:
+    """A text as it is sent; steering inside a message of another is marked, for nothing else says who speaks."""
+    return _STEER.format(part.text) if part.origin == "steer" else part.text
+
+
+def is_own(replay: Replay | None, target: Target) -> bool:
+    """Whether this target issued it: what others issued is never sent."""
+    return replay is not None and replay.issuer == target.issuer
+
+
+# ---- Bodies ---------------------------------------------------------------------------------------------------------
+
+_GROUP = 64
+_LARGE_BYTES = 65536
+
+
+def joined(prefix: bytes, fragments: Sequence[bytes], tail: bytes) -> list[bytes]:
+    """The body as pieces: prefix, fragments with commas between, tail. An empty fragment is left out.
+
+    A prefix that does not end with `[` has an item already. Small fragments are put together by the group (a thousand
+    pieces would each be walked again by every layer below); large ones are never copied.
+    """
+    sent = [fragment for fragment in fragments if fragment]
+    pieces = [prefix]
+    if sent and not prefix.endswith(b"["):
+        pieces.append(b",")
+    for start in range(0, len(sent), _GROUP):
+        if start:
+            pieces.append(b",")
+        group = sent[start : start + _GROUP]
+        if sum(map(len, group)) <= _LARGE_BYTES:
+            pieces.append(b",".join(group))
+        else:
+            pieces.extend(piece for fragment in group for piece in (b",", fragment))
+            del pieces[-2 * len(group)]
+    pieces.append(tail)
+    return pieces
+
+
+class Fragment(bytes):
+    """One message as it is sent, with the place where a cache mark may be put.
+
+    `mark_at` counts bytes from the end to the place where a wire format's mark is put; 0: it cannot carry one.
+    """
+
+    mark_at: int = 0
+
+    @classmethod
+    def of(cls, data: bytes, mark_at: int) -> Fragment:
+        fragment = cls(data)
+        fragment.mark_at = mark_at
+        return fragment
+
+
+def with_marks(fragments: Sequence[bytes], mark: bytes, most: int) -> list[bytes]:
+    """Put the mark into the last `most` fragments that can carry one; the others are the same objects."""
+    marked = list(fragments)
+    for place in range(len(marked) - 1, -1, -1):
+        if most <= 0:
+            break
+        fragment = marked[place]
+        if at := getattr(fragment, "mark_at", 0):
+            marked[place] = fragment[:-at] + mark + fragment[-at:]
+            most -= 1
+    return marked
