@@ -13,6 +13,8 @@ Layout = Literal["", "native", "envelope", "points"]
 """`native`: `cache_control` on blocks of the Messages API. `envelope`: the same on text parts of chat completions.
 `points`: `cachePoint` blocks of Converse. "": no marks (many providers cache by themselves)."""
 
+_LAYOUTS: tuple[Layout, ...] = ("native", "envelope", "points")
+
 MOST_MARKS = 4
 """What Anthropic and Bedrock take in one request: the system prompt and the last three messages that can carry one."""
 
@@ -58,8 +60,8 @@ def layout(target: Target) -> Layout:
     if not target.cache_ttl:
         return ""
     stated = target.quirk("cache_layout")
-    if stated in ("", "native", "envelope", "points"):
-        return stated  # type: ignore[return-value]  # narrowed by the line above
+    if stated is not None:
+        return next((known for known in _LAYOUTS if known == stated), "")
     host = (urlsplit(target.base_url).hostname or "").lower()
     facts = (target.profile.name.lower(), target.api_mode, host, target.model.lower())
     for row in POLICIES:
