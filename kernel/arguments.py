@@ -1,25 +1,22 @@
 """Tool-call arguments: read what the model wrote, and tell cut text from malformed text (`coerce` fits it to a schema).
 
-Nothing here closes, completes or guesses: a call whose text was cut must never run with half of its arguments.
+Nothing here completes or guesses: a call whose text was cut must never run with half of its arguments.
 """
 
 from __future__ import annotations
 
-import ast
 import json
 import math
-import re
-from collections.abc import Callable
 from typing import NoReturn
 
 from hermes.kernel.coercion import coerce as coerce
+from hermes.kernel.lenient import Cut, read_lenient
 from hermes.kernel.messages import Json, clean, clean_json
 
 CUT = "cut: "
 """How the problem of a call begins whose text ended early: more output or a smaller call mends it, a retry does not."""
 
 _QUOTED_CHARS = 200
-_LITERAL_MAX_CHARS = 100_000
 _NESTING_MAX = 100
 
 # ---- Reading --------------------------------------------------------------------------------------------------------
@@ -34,18 +31,20 @@ def parse_arguments(name: str, raw: str | None, cut: bool = False) -> tuple[dict
     text = (raw or "").strip()
     if not text:
         return ({}, f"{CUT}the reply ended before the arguments of {name} came; nothing was run") if cut else ({}, None)
-    error = ""
-    for read in _READERS:
-        try:
-            value = clean_json(_bounded(read(text), text))
-        except (ValueError, SyntaxError, RecursionError, MemoryError) as problem:
-            error = error or _reason(problem)
-            continue
+    is_cut, error = cut, ""
+    try:
+        value = clean_json(_bounded(_read(text, may_close=not cut), text))
+    except Cut:
+        is_cut = True
+    except (ValueError, RecursionError, MemoryError) as problem:
+        error = _reason(problem)
+    else:
         if isinstance(value, dict):
             return value, None
+        if value is None and not cut:
+            return {}, None
         error = f"must be one JSON object, not {_kind(value)}"
-        break
-    if cut or _ends_early(text):
+    if is_cut:
         return {}, (
             f"{CUT}the arguments of {name} end after {len(text)} characters, before they are complete; nothing was "
             f"run. Send the call again with less text, or divide the work over several calls. Received: {_quote(text)}"
@@ -56,45 +55,21 @@ def parse_arguments(name: str, raw: str | None, cut: bool = False) -> tuple[dict
     )
 
 
-def _strict(text: str) -> Json:
-    return json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
-
-
-def _with_raw_controls(text: str) -> Json:
-    """Accept tabs and line feeds inside strings, which local models write unescaped; nothing is changed by it."""
-    return json.loads(text, strict=False, parse_constant=_refuse_constant, parse_float=_finite)
-
-
-def _python_literal(text: str) -> Json:
-    """Read `{'a': None, 'b': True}`. Not with backslashes: Python's escapes mean something else than JSON's."""
-    if not text.startswith("{") or "\\" in text or len(text) > _LITERAL_MAX_CHARS:
-        raise ValueError("not a literal")
-    value = ast.literal_eval(text)
-    if not _only_json(value):
-        raise ValueError("not JSON values")
+def _read(text: str, *, may_close: bool) -> Json:
+    """The value by strict JSON, else by the lenient reading; an object that was encoded twice is decoded twice."""
+    try:
+        value = _strict(text)
+    except ValueError:
+        if text.startswith('{\\"'):  # the inner half of an object that was encoded twice
+            text = _strict(f'"{text}"')
+        value = read_lenient(text, may_close=may_close)
+    if isinstance(value, str) and value.lstrip().startswith("{"):
+        return _read(value.strip(), may_close=False)
     return value
 
 
-def _unwrapped(read: Callable[[str], Json]) -> Callable[[str], Json]:
-    """Read an object that was encoded twice, as some gateways send it."""
-
-    def twice(text: str) -> Json:
-        value = read(text)
-        return read(value) if isinstance(value, str) and value.lstrip().startswith("{") else value
-
-    return twice
-
-
-# The first reader that gives a value decides. Repairs (trailing commas, invalid escapes) are further rows at the end.
-_READERS: tuple[Callable[[str], Json], ...] = (_unwrapped(_strict), _unwrapped(_with_raw_controls), _python_literal)
-
-
-def _only_json(value: object) -> bool:
-    if isinstance(value, dict):
-        return all(isinstance(k, str) and _only_json(v) for k, v in value.items())
-    if isinstance(value, list):
-        return all(map(_only_json, value))
-    return value is None or isinstance(value, (str, int)) or (isinstance(value, float) and math.isfinite(value))
+def _strict(text: str) -> Json:
+    return json.loads(text, strict=False, parse_constant=_refuse_constant, parse_float=_finite)
 
 
 def _bounded(value: Json, text: str) -> Json:
@@ -125,40 +100,6 @@ def _reason(problem: BaseException) -> str:
     if isinstance(problem, json.JSONDecodeError):
         return f"{problem.msg} at line {problem.lineno} column {problem.colno}"
     return "nested too deeply" if isinstance(problem, RecursionError) else str(problem).partition(";")[0]
-
-
-_TOKEN = re.compile(r"""\s+|"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[{}\[\],:]|[^\s"'{}\[\],:]+""", re.DOTALL)
-_UNFINISHED = re.compile(r"-?\d*\.?\d*([eE][+-]?\d*)?|t|tr|tru|true|f|fa|fal|fals|false|n|nu|nul|null|N|No|Non|None")
-
-
-def _ends_early(text: str) -> bool:
-    """Say whether the text ends inside a string, number, literal or key, or before a value.
-
-    Closing brackets that are missing after a whole value are a slip of the model, not a cut.
-    """
-    opened: list[str] = []
-    before = last = ""
-    place = 0
-    while place < len(text):
-        token = _TOKEN.match(text, place)
-        if token is None:  # a quote that is never closed
-            return True
-        place = token.end()
-        word = token.group()
-        if word.isspace():
-            continue
-        if word in "{[":
-            opened.append(word)
-        elif word in "}]" and opened:
-            opened.pop()
-        before, last = last, word
-    if not opened or last in "}]":
-        return False
-    if last in "{[,:":
-        return True
-    if last[0] in "\"'":
-        return opened[-1] == "{" and before in "{,"  # a key without its value
-    return _UNFINISHED.fullmatch(last) is not None
 
 
 def _quote(text: str) -> str:

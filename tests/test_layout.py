@@ -21,7 +21,7 @@ FLOORS: dict[str, int] = {
     name: floor
     for floor, names in {
         0: "messages effects events endings errors providers sessions roles paths config.settings config.record",
-        1: "history state arguments coercion faults fault_rows retry_after budget schedule approval toolspec "
+        1: "history state arguments coercion lenient faults fault_rows retry_after budget schedule approval toolspec "
         "typeschema journal memorylog storing outcomes interrupts redact untrusted textcalls",
         2: "recovery context prompt",
         3: "turn asking replies batch",

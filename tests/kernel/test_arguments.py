@@ -31,6 +31,21 @@ def test_no_arguments_are_an_empty_object(raw: str | None) -> None:
         ('{"a":1,}', {"a": 1}),
         ('{"s": "a\tb\nc"}', {"s": "a\tb\nc"}),
         (json.dumps(json.dumps({"a": [1, "x"]})), {"a": [1, "x"]}),
+        (r"{\"a\": 1}", {"a": 1}),
+        (r'{"re":"\d+\.\w*", "q": "a\"\s"}', {"re": r"\d+\.\w*", "q": r'a"\s'}),
+        ('{"url": "http://x//y#z", /* c */ "a": 1, # py\n "b": 2 // js\n}', {"url": "http://x//y#z", "a": 1, "b": 2}),
+        ('{"a": 1 "b": [1,], c: \'x\'}', {"a": 1, "b": [1], "c": "x"}),
+        ('{"a": "x"\n "b": 2}', {"a": "x", "b": 2}),
+        ('Here:\n```json\n{"a": "```"}\n```\nDone.', {"a": "```"}),
+        ('<tool_call>{"a": 1}</tool_call>', {"a": 1}),
+        ('{"a": 1}{"a": 1}', {"a": 1}),
+        ('{"a": 1}}', {"a": 1}),
+        ('{"a": {"b": [true, "x"]', {"a": {"b": [True, "x"]}}),
+        (
+            '{"a": NaN, "b": .5, "c": +1., "d": -0x10, "e": -Infinity}',
+            {"a": None, "b": 0.5, "c": 1.0, "d": -16, "e": None},
+        ),
+        ("null", {}),
     ],
 )
 def test_B060_what_can_be_read_without_guessing_is_read_as_it_was_meant(raw: str, expected: dict[str, Any]) -> None:
@@ -39,7 +54,23 @@ def test_B060_what_can_be_read_without_guessing_is_read_as_it_was_meant(raw: str
 
 @pytest.mark.parametrize(
     "raw",
-    [r'{"re":"\d+","p":"C:\path\new"}', r'{"s":"short \u12"}', '{"a": NaN}', '{"a": 1e999}', "[1]", "3"],
+    [
+        r'{"re":"\d+","p":"C:\path\new"}',
+        r'{"re":"\bword\d"}',
+        r'{"p":"C:\Users\x"}',
+        r'{"s":"short \u12"}',
+        '{"a": 1e999}',
+        '{"a": 0123}',
+        '{"a": "say "hi" now", "b": 1}',
+        '{"a": "x" "b": 2}',
+        '{"a": [1 2]}',
+        '{"a": hello}',
+        '{"a": 1}{"a": 2}',
+        '{"a": 1} and so on',
+        "{'a': '\\x41'}",
+        "[1]",
+        "3",
+    ],
 )
 def test_B060_what_would_need_a_guess_is_refused_and_not_called_cut(raw: str) -> None:
     arguments, problem = parse_arguments("t", raw)
@@ -90,17 +121,57 @@ def test_B004_no_beginning_of_an_object_is_ever_taken_for_the_object(
 ) -> None:
     text = json.dumps(value)
     cut_at = data.draw(st.integers(1, len(text) - 1))
-    arguments, problem = parse_arguments("t", text[:cut_at])
+    arguments, problem = parse_arguments("t", text[:cut_at], cut=True)
     assert arguments == {}
     assert problem is not None
 
 
-@pytest.mark.parametrize(("raw", "place"), [('{"names": cronjob_manage}', "column 11"), ("{bad", "column 2")])
+@settings(max_examples=300)
+@given(st.dictionaries(st.text(min_size=1, max_size=6), JSON, min_size=1, max_size=3), st.data())
+def test_B004_of_a_beginning_only_whole_values_are_taken_and_brackets_added(
+    value: dict[str, Any], data: st.DataObject
+) -> None:
+    text = json.dumps(value)
+    cut_at = data.draw(st.integers(1, len(text) - 1))
+    arguments, problem = parse_arguments("t", text[:cut_at])
+    assert problem is not None or _is_beginning(arguments, value)
+
+
+def _is_beginning(part: Any, whole: Any) -> bool:
+    """True when `part` is `whole` without what came after some whole value in it."""
+    if isinstance(part, dict) and isinstance(whole, dict):
+        keys = list(part)
+        return keys == list(whole)[: len(keys)] and all(
+            _is_beginning(part[k], whole[k]) if k == keys[-1] else part[k] == whole[k] for k in keys
+        )
+    if isinstance(part, list) and isinstance(whole, list):
+        return part[:-1] == whole[: len(part) - 1] and (not part or _is_beginning(part[-1], whole[len(part) - 1]))
+    return bool(part == whole)
+
+
+@settings(max_examples=300)
+@given(st.text("{}[]\":,'\\ntrue0.x/*# \n", max_size=30))
+def test_reading_ends_with_an_object_or_a_problem_for_any_text(raw: str) -> None:
+    arguments, problem = parse_arguments("t", raw)
+    assert problem is None or (arguments == {} and problem)
+
+
+@settings(max_examples=100)
+@given(st.dictionaries(st.text(min_size=1, max_size=6), JSON, max_size=3))
+def test_B060_what_python_prints_is_read_back_without_a_change(value: dict[str, Any]) -> None:
+    arguments, problem = parse_arguments("t", repr(value))
+    assert problem is not None or arguments == json.loads(json.dumps(value))
+
+
+@pytest.mark.parametrize(
+    ("raw", "place"),
+    [('{"names": cronjob_manage}', "column 11"), ("{bad}", "column 5"), ("{bad", "after 4 characters")],
+)
 def test_B057_B061_an_unreadable_call_says_where_and_quotes_what_came(raw: str, place: str) -> None:
     problem = parse_arguments("t", raw)[1] or ""
     assert place in problem
     assert raw in problem
-    assert not problem.startswith(CUT)
+    assert problem.startswith(CUT) == (raw == "{bad")
 
 
 def test_the_quote_of_a_long_text_is_bounded() -> None:
