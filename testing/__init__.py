@@ -14,8 +14,10 @@ The pytest plugin is found by itself once hermes is installed. A whole test of a
         subprocess.run(["hermes", "run", "how many lines?"], check=True)
         assert scripted.requests[1].last["content"] == "2"
 
-Fixtures: `scripted` (a ScriptedServer that fails the test when a request breaks a rule of `strict_chat`), `hermes_home`
-(an empty HERMES_HOME, with no key of yours in the environment), `run_tool` (a ToolRunner in `tmp_path`).
+The scripted model speaks each wire format at its own path: `scripted_settings(scripted, "anthropic_messages")`.
+
+Fixtures: `scripted` (a ScriptedServer that fails the test when a request breaks a rule of its format),
+`hermes_home` (an empty HERMES_HOME, with no key of yours in the environment), `run_tool` (a ToolRunner in `tmp_path`).
 """
 
 from __future__ import annotations
@@ -25,9 +27,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from hermes.testing.script import Call as Call
     from hermes.testing.script import Reply as Reply
+    from hermes.testing.script import Thought as Thought
+    from hermes.testing.script import blocks as blocks
     from hermes.testing.script import call as call
     from hermes.testing.script import calls as calls
     from hermes.testing.script import cut as cut
+    from hermes.testing.script import error_event as error_event
     from hermes.testing.script import events as events
     from hermes.testing.script import fault as fault
     from hermes.testing.script import stall as stall
@@ -39,7 +44,20 @@ if TYPE_CHECKING:
     from hermes.testing.tool_runner import ToolRunner as ToolRunner
 
 _HOMES = {
-    "script": ("Call", "Reply", "call", "calls", "cut", "events", "fault", "stall", "text"),
+    "script": (
+        "Call",
+        "Reply",
+        "Thought",
+        "blocks",
+        "call",
+        "calls",
+        "cut",
+        "error_event",
+        "events",
+        "fault",
+        "stall",
+        "text",
+    ),
     "scripted_server": ("Request", "ScriptedServer", "scripted_settings"),
     "tool_runner": ("ToolOutcome", "ToolRunner"),
 }
@@ -49,11 +67,14 @@ __all__ = (
     "Reply",
     "Request",
     "ScriptedServer",
+    "Thought",
     "ToolOutcome",
     "ToolRunner",
+    "blocks",
     "call",
     "calls",
     "cut",
+    "error_event",
     "events",
     "fault",
     "scripted_settings",

@@ -1,4 +1,4 @@
-"""What a ScriptedServer says: one `Reply` a request, made by a few short functions."""
+"""What a ScriptedServer says, whatever the format: one `Reply` a request, made by a few short functions."""
 
 from __future__ import annotations
 
@@ -26,29 +26,56 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
-    """One answer of the server.
+class Thought:
+    """Thinking of the model, signed by the server where the format signs it; `is_redacted`: only the seal is sent."""
 
-    `finish` None is chosen from what there is; "" sends none. A `status` other than 200 is a fault: `body` is its body
-    (an object, or a text sent as it is), and so it is at 200 when given. `chunks` are sent as events in place of
-    what the other fields would make. `pieces` is how many deltas a text is cut into. Events are counted from 0:
-    `stall_after` sends so many and then nothing while the client stays, `cut_after` sends so many and closes.
+    text: str = ""
+    is_redacted: bool = False
+
+
+Block: TypeAlias = "Thought | str | Call"
+"""What a reply is made of; a `str` is text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """An error that the server tells of. `code` None is the format's own word for the status."""
+
+    status: int
+    message: str
+    code: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """One answer of the server, the same for every format.
+
+    `order` says what the model wrote block by block; left out: `thinking`, `text`, `calls`, in this order. `finish` is
+    a word of chat completions that each format translates ("stop", "tool_calls", "length", "content_filter"; any other
+    goes as it is); None is chosen from what there is; "" sends none. A `status` other than 200 is a fault: `fault` told
+    as the format tells it, or `body` (an object, or a text sent as it is), which is sent at 200 too when given.
+    `chunks` are sent as events in place of what the other fields would make. `pieces` is how many deltas a text is cut
+    into. Events are counted from 0: `stall_after` sends so many and then nothing while the client stays, `cut_after`
+    sends so many and closes, `fault_after` sends so many, then `fault` as an event of the stream, and ends.
     `hold_after` sends so many and waits for `ScriptedServer.release()`. `piece_delay_s` lies between events.
     """
 
     text: str = ""
     calls: Sequence[Call] = ()
     thinking: str = ""
+    order: Sequence[Block] | None = None
     finish: str | None = None
     usage: Usage | None = field(default_factory=lambda: Usage(10, 5))
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
     body: Json = None
+    fault: Fault | None = None
     chunks: Sequence[Json] | None = None
     pieces: int = 3
     piece_delay_s: float = 0.0
     stall_after: int | None = None
     cut_after: int | None = None
+    fault_after: int | None = None
     hold_after: int | None = None
 
     def but(self, **changes: Any) -> Reply:
@@ -56,10 +83,18 @@ class Reply:
         return replace(self, **changes)
 
     @property
+    def blocks(self) -> tuple[Block, ...]:
+        """What the model wrote, in its order, without empty texts."""
+        if self.order is not None:
+            return tuple(self.order)
+        thoughts = [Thought(self.thinking)] if self.thinking else []
+        return (*thoughts, *filter(None, [self.text]), *self.calls)
+
+    @property
     def finish_reason(self) -> str | None:
         if self.finish is not None:
             return self.finish or None
-        return "tool_calls" if self.calls else "stop"
+        return "tool_calls" if any(isinstance(block, Call) for block in self.blocks) else "stop"
 
 
 def text(text: str, *, thinking: str = "", finish: str | None = None) -> Reply:
@@ -79,11 +114,23 @@ def calls(*each: Call, text: str = "") -> Reply:
     return Reply(text=text, calls=each)
 
 
+def blocks(*each: Block) -> Reply:
+    """What the model wrote block by block: `blocks(Thought("a"), "words", Call("f"), Thought("b"), Call("g"))`."""
+    return Reply(order=each)
+
+
 def fault(status: int, message: str = "", *, code: str | None = None, body: Json = None, **headers: str) -> Reply:
     """A refusal: `fault(429, "slow down", retry_after="2")`; underscores in header names become dashes."""
-    made = {"error": {"message": message, "type": code or "error", "code": code}}
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return Reply(status=status, body=made if body is None else body, headers=named)
+    return Reply(status=status, body=body, fault=Fault(status, message, code), headers=named)
+
+
+def error_event(message: str = "", *, status: int = 500, code: str | None = None, after: int = 2) -> Reply:
+    """An error in the middle: the stream begins with status 200, and says after so many events that it failed.
+
+    A reply that is not streamed has no middle: it is refused with this status.
+    """
+    return Reply(text="this will fail", fault=Fault(status, message, code), fault_after=after)
 
 
 def stall(after: int = 0, text: str = "this never ends") -> Reply:
@@ -97,70 +144,10 @@ def cut(after: int = 1, text: str = "this is cut") -> Reply:
 
 
 def events(*chunks: Json) -> Reply:
-    """These chunks, word for word: objects as JSON, texts as they are (`"[DONE]"` is not added)."""
+    """These chunks, word for word: objects as the format frames them, texts as the data of an event (`"[DONE]"` is not
+    added), bytes as they are."""
     return Reply(chunks=chunks)
 
 
 Script: TypeAlias = "Sequence[Reply] | Callable[[Any], Reply]"
 """Replies in order, or a function from the request (`scripted_server.Request`) to its reply."""
-
-
-# ---- On the wire ----------------------------------------------------------------------------------------------------
-
-
-def whole(reply: Reply, model: str) -> Json:
-    """A reply as one completion object."""
-    message: dict[str, Json] = {"role": "assistant", "content": reply.text or None}
-    if reply.thinking:
-        message["reasoning_content"] = reply.thinking
-    if reply.calls:
-        message["tool_calls"] = [_call_object(c) for c in reply.calls]
-    choice = {"index": 0, "message": message, "finish_reason": reply.finish_reason}
-    out: dict[str, Json] = {"id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": model}
-    out["choices"] = [choice]
-    if reply.usage is not None:
-        out["usage"] = usage_object(reply.usage)
-    return out
-
-
-def streamed(reply: Reply, model: str, with_usage: bool) -> list[Json]:
-    """A reply as the objects of its events, without `[DONE]`."""
-    deltas: list[dict[str, Json]] = [{"role": "assistant", "content": ""}]
-    deltas += [{"reasoning_content": piece} for piece in _pieces(reply.thinking, reply.pieces)]
-    deltas += [{"content": piece} for piece in _pieces(reply.text, reply.pieces)]
-    for index, each in enumerate(reply.calls):
-        begin = _call_object(each)
-        begin["function"]["arguments"] = ""
-        deltas.append({"tool_calls": [{"index": index, **begin}]})
-        for piece in _pieces(each.raw, reply.pieces):
-            deltas.append({"tool_calls": [{"index": index, "function": {"arguments": piece}}]})
-    base = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": model}
-    out: list[Json] = [{**base, "choices": [{"index": 0, "delta": d, "finish_reason": None}]} for d in deltas]
-    if (finish := reply.finish_reason) is not None:
-        out.append({**base, "choices": [{"index": 0, "delta": {}, "finish_reason": finish}]})
-    if with_usage and reply.usage is not None:
-        out.append({**base, "choices": [], "usage": usage_object(reply.usage)})
-    return out
-
-
-def usage_object(usage: Usage) -> Json:
-    """Counts as OpenAI writes them: the prompt with its cached tokens, the completion with its reasoning."""
-    prompt, completion = usage.prompt_tokens, usage.output_tokens + usage.reasoning_tokens
-    return {
-        "prompt_tokens": prompt,
-        "completion_tokens": completion,
-        "total_tokens": prompt + completion,
-        "prompt_tokens_details": {"cached_tokens": usage.cache_read_tokens},
-        "completion_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
-    }
-
-
-def _call_object(each: Call) -> dict[str, Json]:
-    return {"id": each.id, "type": "function", "function": {"name": each.name, "arguments": each.raw}}
-
-
-def _pieces(words: str, count: int) -> list[str]:
-    if not words:
-        return []
-    step = -(-len(words) // max(1, min(count, len(words))))
-    return [words[i : i + step] for i in range(0, len(words), step)]

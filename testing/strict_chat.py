@@ -8,35 +8,78 @@ B062).
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from .strict_values import (
+    address_problems,
+    fields,
+    is_bool,
+    is_count,
+    is_list,
+    is_mark,
+    is_object,
+    is_object_text,
+    is_share,
+    is_text,
+    is_texts,
+    items_at,
+    kind_of,
+    lifetime_problems,
+    name_problems,
+    object_at,
+    open_objects,
+    root_problems,
+    surrogate_problems,
+)
+
 Json = Any
 
 _TOP_LEVEL: Mapping[str, Callable[[Json], bool]] = {
-    "model": lambda v: isinstance(v, str) and bool(v.strip()),
-    "messages": lambda v: isinstance(v, list) and bool(v),
-    "tools": lambda v: isinstance(v, list) and bool(v),
+    "model": is_text,
+    "messages": is_list,
+    "tools": is_list,
     "tool_choice": lambda v: v in ("none", "auto", "required") or isinstance(v, dict),
-    "stream": lambda v: isinstance(v, bool),
+    "parallel_tool_calls": is_bool,
+    "stream": is_bool,
     "stream_options": lambda v: isinstance(v, dict) and set(v) == {"include_usage"},
-    "temperature": lambda v: _is_number(v) and 0 <= v <= 2,
-    "max_tokens": lambda v: isinstance(v, int) and not isinstance(v, bool) and v > 0,
-    "max_completion_tokens": lambda v: isinstance(v, int) and not isinstance(v, bool) and v > 0,
-    "reasoning_effort": lambda v: v in ("none", "minimal", "low", "medium", "high", "xhigh"),
-    "reasoning": lambda v: isinstance(v, dict),
+    "temperature": lambda v: is_share(v, 2),
+    "top_p": is_share,
+    "stop": lambda v: is_text(v) or is_texts(v),
+    "seed": lambda v: is_count(v, 0),
+    "max_tokens": is_count,
+    "max_completion_tokens": is_count,
+    "reasoning_effort": lambda v: v in ("none", "minimal", "low", "medium", "high", "xhigh", "max", "default"),
+    "reasoning": is_object,
+    "thinking": is_object,
+    "response_format": lambda v: isinstance(v, dict) and v.get("type") in ("text", "json_object", "json_schema"),
+    "prompt_cache_key": lambda v: is_text(v) and len(v) <= 64,
+    "provider": is_object,
+    "usage": is_object,
+    "extra_body": is_object,
+    "enable_thinking": is_bool,
+    "reasoning_format": lambda v: v in ("parsed", "raw", "hidden"),
+    "chat_template_kwargs": is_object,
     "grammar": lambda v: isinstance(v, str),
     "hermes_tools": lambda v: isinstance(v, list),
+}
+"""`reasoning`, `provider`, `usage` are OpenRouter's, `thinking` is of Kimi, DeepSeek and z.ai, `extra_body` Google's,
+`enable_thinking` Qwen's, `reasoning_format` and the effort "default" Groq's, `chat_template_kwargs` of vLLM and
+llama.cpp, the last two ours. A server that does not know one refuses it or does not mind."""
+_FORMAT: Mapping[str, Callable[[Json], bool]] = {
+    "name": lambda v: isinstance(v, str),
+    "schema": is_object,
+    "description": lambda v: isinstance(v, str),
+    "strict": lambda v: v is None or isinstance(v, bool),
 }
 _MESSAGE_KEYS = {
     "system": {"role", "content"},
     "user": {"role", "content"},
-    "assistant": {"role", "content", "tool_calls", "reasoning_content", "reasoning", "reasoning_details"},
+    "assistant": {"role", "content", "tool_calls", "reasoning_content", "reasoning", "reasoning_details"}
+    | {"extra_content"},
     "tool": {"role", "content", "tool_call_id"},
 }
-_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _ID = re.compile(r"[A-Za-z0-9_-]{1,40}")
 
 
@@ -44,7 +87,14 @@ def problems(body: Json) -> list[str]:
     """Everything that is wrong with a request, each with its place; empty when it is right."""
     if not isinstance(body, dict):
         return ["the body is not an object"]
-    return [*_top_level(body), *_tools(body.get("tools")), *_messages(body.get("messages")), *_surrogates(body)]
+    return [
+        *_top_level(body),
+        *_format(object_at(body, "response_format")),
+        *_tools(body.get("tools")),
+        *_messages(body.get("messages")),
+        *lifetime_problems([*_marks(body)]),
+        *surrogate_problems(body),
+    ]
 
 
 def _top_level(body: Mapping[str, Json]) -> Iterator[str]:
@@ -63,6 +113,18 @@ def _top_level(body: Mapping[str, Json]) -> Iterator[str]:
         yield "stream_options without stream"
 
 
+def _format(form: Mapping[str, Json]) -> Iterator[str]:
+    if form.get("type") != "json_schema":
+        return
+    inner = form.get("json_schema")
+    yield from (f"response_format.{name} is not known" for name in set(form) - {"type", "json_schema"})
+    yield from fields("response_format.json_schema", inner, _FORMAT, ("name", "schema"))
+    yield from name_problems("response_format.json_schema", object_at(form, "json_schema").get("name"))
+    if object_at(form, "json_schema").get("strict") is True:
+        schema = object_at(form, "json_schema").get("schema")
+        yield from open_objects("response_format.json_schema.schema", schema, all_required=True)
+
+
 def _tools(tools: Json) -> Iterator[str]:
     names: set[str] = set()
     for place, tool in enumerate(tools if isinstance(tools, list) else []):
@@ -71,17 +133,13 @@ def _tools(tools: Json) -> Iterator[str]:
         if not isinstance(function, dict) or tool.get("type") != "function" or set(tool) != {"type", "function"}:
             yield f"{where} is no function"
             continue
-        name = function.get("name")
-        if not isinstance(name, str) or not _NAME.fullmatch(name):
-            yield f"{where}: bad name {name!r}"
-        elif name in names:
-            yield f"{where}: the name {name!r} is there twice"
-        names.add(str(name))
+        yield from name_problems(where, function.get("name"), names)
         if not isinstance(function.get("description", ""), str):
             yield f"{where}: the description is no text"
         parameters = function.get("parameters", {"type": "object"})
-        if not isinstance(parameters, dict) or parameters.get("type") != "object":
-            yield f"{where}: parameters are not the schema of an object"
+        yield from root_problems(f"{where}.function.parameters", parameters)
+        if function.get("strict") is True:
+            yield from open_objects(f"{where}.function.parameters", parameters, all_required=True)
 
 
 def _messages(messages: Json) -> Iterator[str]:
@@ -138,25 +196,34 @@ def _content(where: str, role: str, message: Mapping[str, Json]) -> Iterator[str
     elif isinstance(content, str):
         if not content.strip():
             yield f"{where}: blank content"
-    elif isinstance(content, list) and content and role in ("user", "tool"):
+    elif is_list(content):
         for number, part in enumerate(content):
-            yield from _part(f"{where}.content[{number}]", part)
+            yield from _part(f"{where}.content[{number}]", part, role)
     else:
         yield f"{where}: content is neither a text nor a list of parts"
 
 
-def _part(where: str, part: Json) -> Iterator[str]:
-    kind = part.get("type") if isinstance(part, dict) else None
+def _part(where: str, part: Json, role: str) -> Iterator[str]:
+    """A text, which may carry OpenRouter's cache mark, or a picture where pictures may stand."""
+    kind = kind_of(part)
     if kind == "text":
-        if not isinstance(part.get("text"), str) or not part["text"].strip():
+        if not is_text(part.get("text")):
             yield f"{where}: blank text"
-    elif kind == "image_url":
-        image = part.get("image_url")
-        url = image.get("url") if isinstance(image, dict) else None
-        if not isinstance(url, str) or not re.match(r"https?://|data:image/[a-z+.-]+;base64,[A-Za-z0-9+/=]+$", url):
-            yield f"{where}: bad image address"
+        yield from (f"{where}.{name} is not known" for name in set(part) - {"type", "text", "cache_control"})
+        if "cache_control" in part and not is_mark(part["cache_control"]):
+            yield f"{where}: bad cache mark {part['cache_control']!r}"
+    elif kind == "image_url" and role in ("user", "tool"):
+        yield from address_problems(where, object_at(part, "image_url").get("url"))
     else:
         yield f"{where}: bad part type {kind!r}"
+
+
+def _marks(body: Json) -> Iterator[tuple[str, str]]:
+    """(place, lifetime) of each cache mark."""
+    for place, message in enumerate(items_at(body, "messages")):
+        for number, part in enumerate(items_at(message, "content")):
+            if mark := object_at(part, "cache_control"):
+                yield f"messages[{place}].content[{number}]", str(mark.get("ttl", "5m"))
 
 
 def _calls(where: str, calls: Json, used_ids: set[str]) -> Iterator[str]:
@@ -179,25 +246,6 @@ def _calls(where: str, calls: Json, used_ids: set[str]) -> Iterator[str]:
         if call_id in used_ids:
             yield f"{here}: the id {call_id!r} was used before"
         used_ids.add(str(call_id))
-        if not isinstance(name, str) or not _NAME.fullmatch(name):
-            yield f"{here}: bad name {name!r}"
-        if not _is_object_text(function.get("arguments")):
+        yield from name_problems(here, name)
+        if not is_object_text(function.get("arguments")):
             yield f"{here}: arguments are not the text of a JSON object"
-
-
-def _is_object_text(text: Json) -> bool:
-    try:
-        return isinstance(text, str) and isinstance(json.loads(text), dict)
-    except ValueError:
-        return False
-
-
-def _surrogates(body: Json) -> Iterator[str]:
-    try:
-        json.dumps(body, ensure_ascii=False).encode("utf-8")
-    except UnicodeEncodeError:
-        yield "a lone surrogate"
-
-
-def _is_number(value: Json) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)

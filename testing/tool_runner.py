@@ -84,7 +84,8 @@ class ToolRunner:
     """Runs tools in this thread, in `cwd`.
 
     `answers` are what the person says to the tool's questions, in order; then there is nobody to ask. `children` answer
-    delegated tasks, by default with the goal itself. `cancelled.cancel()` from another thread stops the turn.
+    delegated tasks, by default with the goal itself. `replies` are what a model says to `ask_model`, in order; then
+    there is none, and `prompts` are what it was asked. `cancelled.cancel()` from another thread stops the turn.
     """
 
     cwd: Path
@@ -93,6 +94,8 @@ class ToolRunner:
     questions: list[str] = field(default_factory=list)
     state: dict[str, Json] = field(default_factory=dict)
     settings: dict[str, Json] = field(default_factory=dict)
+    replies: list[str] = field(default_factory=list)
+    prompts: list[str] = field(default_factory=list)
     children: Callable[[ChildTask], str | None] = lambda task: task.goal
     memory: MemoryBackend | None = None
     cancelled: Cancelling = field(default_factory=Cancelling)
@@ -137,11 +140,20 @@ class ToolRunner:
             state=dict(self.state),
             settings=dict(self.settings),
             memory=self.memory,
+            ask_model=self._ask_model,
         )
 
     def _ask(self, question: str, choices: Sequence[str]) -> str | None:
         self.questions.append(question)
         return self.answers.pop(0) if self.answers else None
+
+    def _ask_model(
+        self, prompt: str, *, images: Sequence[Image] = (), schema: Mapping[str, Json] | None = None, system: str = ""
+    ) -> str:
+        self.prompts.append(prompt)
+        if not self.replies:
+            raise ToolError("there is no model to ask here")
+        return self.replies.pop(0)
 
     def _spawn(self, tasks: Sequence[ChildTask]) -> Sequence[ChildResult]:
         return [self._child(place, task) for place, task in enumerate(tasks)]
