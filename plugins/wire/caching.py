@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import cache
 from typing import Literal
 from urllib.parse import urlsplit
 
@@ -61,10 +62,22 @@ def layout(target: Target) -> Layout:
         return ""
     stated = target.quirk("cache_layout")
     if stated is not None:
-        return next((known for known in _LAYOUTS if known == stated), "")
-    host = (urlsplit(target.base_url).hostname or "").lower()
-    facts = (target.profile.name.lower(), target.api_mode, host, target.model.lower())
+        stated_layout: list[Layout] = [known for known in _LAYOUTS if known == stated]
+        return stated_layout[0] if stated_layout else ""
+    return _by_table(target.profile.name.lower(), target.api_mode, target.base_url, target.model.lower())
+
+
+@cache
+def _by_table(provider: str, api_mode: str, base_url: str, model: str) -> Layout:
+    """Kept for each target: it is asked for every message."""
+    facts = (provider, api_mode, (urlsplit(base_url).hostname or "").lower(), model)
     for row in POLICIES:
         if all(map(fnmatchcase, facts, (row.provider, row.api_mode, row.host, row.model))):
             return row.layout
     return ""
+
+
+def cache_control(target: Target) -> bytes:
+    """The mark that follows the last field of a block: for 5 minutes, which is the default, or for an hour."""
+    life = b',"ttl":"1h"' if target.cache_ttl == "1h" else b""
+    return b',"cache_control":{"type":"ephemeral"' + life + b"}"

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
     from hermes.plugins.wire.http.dialling import Exchange
 
-from .encoding import encode_message, encode_prefix, envelope_pieces, grammar_tool_names, is_grammar
+from .encoding import encode_message, encode_prefix, grammar_tool_names, is_grammar
+from .options import envelope_pieces
 
 
 class ChatCompletions:

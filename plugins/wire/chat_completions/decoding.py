@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
@@ -24,7 +23,10 @@ from hermes.plugins.wire.jsontext import entries, inner, read_arguments
 from hermes.plugins.wire.shown import Shown
 from hermes.plugins.wire.toolnames import own_name
 
+from .blocks import add_details, block_text, detail_text
+from .calltags import CallTagFilter
 from .encoding import FIELDS, REASONING, is_grammar
+from .errors import no_reply, raise_error
 from .slots import Slot, Slots
 from .thinktags import ThinkSplitter
 from .usage import read_usage, stop_reason
@@ -47,9 +49,11 @@ class Assembler:
         self._texts: dict[Literal["text", "thinking"], Shown] = {"text": Shown(), "thinking": Shown()}
         self._refusal: list[str] = []
         self._splitter = ThinkSplitter()
+        self._call_tags = CallTagFilter()
         self._slots = Slots()
         self._legacy = Slots()
         self._details: list[Json] = []
+        self._google: dict[str, Json] = {}
         self._finish: StopReason | None = None
         self._usage: Json = None
         self._model = ""
@@ -68,30 +72,32 @@ class Assembler:
             shown.pieces for shown in self._texts.values()
         )
 
-    def feed(self, chunk: Json) -> Iterator[Delta]:
+    def feed(self, event: Json) -> Iterator[Delta]:
         """Take one chunk; raises WireFault for an error object and for what is no chunk."""
-        if not isinstance(chunk, Mapping):
-            raise WireFault("invalid", f"a chunk that is no object: {str(chunk)[:120]}", phase="stream")
-        _raise_error(chunk)
+        if not isinstance(event, Mapping):
+            raise WireFault("invalid", f"a chunk that is no object: {str(event)[:120]}", phase="stream")
+        raise_error(event)
         self.was_fed = True
-        if usage := chunk.get("usage") or inner(chunk, "x_groq").get("usage"):
+        if usage := event.get("usage") or inner(event, "x_groq").get("usage"):
             self._usage = usage
-        if model := chunk.get("model"):
+        if model := event.get("model"):
             self._model = str(model)
-        for choice in entries(chunk.get("choices")):
+        for choice in entries(event.get("choices")):
             if isinstance(choice, Mapping):
                 yield from self._choice(choice)
 
     def whole(self, reply: Json) -> Iterator[Delta]:
         """Take a completion that came as one object; raises WireFault when it is none."""
         if not isinstance(reply, Mapping) or not (reply.get("choices") or reply.get("error")):
-            raise _no_reply(reply)
+            raise no_reply(reply)
         yield from self.feed(reply)
 
     def rest(self) -> Iterator[Delta]:
         """What was held back until the end, such as half a tag."""
         for kind, piece in self._splitter.rest():
             yield from self._show(kind, piece)
+        if not is_grammar(self._target):
+            yield from self._emit("text", self._call_tags.rest())
         text = self._texts["text"].whole()
         shown, calls = self._written(text) if self._is_hiding else ("", [])
         if self._is_hiding and not calls:
@@ -99,7 +105,7 @@ class Assembler:
 
     def _choice(self, choice: Mapping[str, Json]) -> Iterator[Delta]:
         """Any index counts as the one choice: a proxy puts block numbers there (B053)."""
-        _raise_error(choice)
+        raise_error(choice)
         delta = choice.get("delta")
         if not isinstance(delta, Mapping):
             delta = choice.get("message")
@@ -113,17 +119,20 @@ class Assembler:
             self._finish = finish
 
     def _delta(self, delta: Mapping[str, Json]) -> Iterator[Delta]:
-        for name in _REASONING_FIELDS:
-            if isinstance(thinking := delta.get(name), str) and thinking:
+        google = dict(inner(inner(delta, "extra_content"), "google"))
+        is_thought = google.pop("thought", False) is True
+        self._google |= google
+        details = entries(delta.get("reasoning_details"))
+        add_details(self._details, details)
+        for thinking in (*map(delta.get, _REASONING_FIELDS), "".join(map(detail_text, details))):
+            if isinstance(thinking, str) and thinking:
                 yield from self._show("thinking", thinking)
                 break
         if content := delta.get("content"):
-            yield from self._content(content)
+            yield from self._content(content, is_thought)
         if isinstance(refusal := delta.get("refusal"), str) and refusal:
             self._refusal.append(refusal)
             yield Delta("text", clean(refusal))
-        if details := delta.get("reasoning_details"):
-            self._add_details(details)
         for entry in entries(delta.get("tool_calls")):
             if begun := self._slots.add(entry):
                 yield Delta("call", own_name(begun))
@@ -131,46 +140,43 @@ class Assembler:
         if isinstance(old, Mapping) and (begun := self._legacy.add({"index": 0, **old})):
             yield Delta("call", own_name(begun))
 
-    def _content(self, content: Json) -> Iterator[Delta]:
-        """Content is a text, or a list of typed blocks (Mistral, DeepSeek)."""
+    def _content(self, content: Json, is_thought: bool) -> Iterator[Delta]:
+        """Content is a text, or a list of typed blocks (Mistral, DeepSeek).
+
+        Gemini says of a text that it is a thought, and puts tags around it as well; where there are none, its word
+        counts.
+        """
         if isinstance(content, str):
-            yield from self._text(content)
+            if is_thought and not self._splitter.is_in_tags and not content.lstrip().startswith("<"):
+                yield from self._show("thinking", content)
+            else:
+                yield from self._text(content)
             return
         for block in entries(content):
             if isinstance(block, str):
                 yield from self._text(block)
             elif isinstance(block, Mapping) and str(block.get("type")) in ("thinking", "reasoning"):
-                yield from self._show("thinking", _block_text(block))
+                yield from self._show("thinking", block_text(block))
             elif isinstance(block, Mapping):
-                yield from self._text(_block_text(block))
+                yield from self._text(block_text(block))
 
     def _text(self, text: str) -> Iterator[Delta]:
         for kind, piece in self._splitter.feed(text):
             yield from self._show(kind, piece)
 
     def _show(self, kind: Literal["text", "thinking"], piece: str) -> Iterator[Delta]:
+        if kind == "text" and not is_grammar(self._target):
+            piece = self._call_tags.feed(piece)
+        yield from self._emit(kind, piece)
+
+    def _emit(self, kind: Literal["text", "thinking"], piece: str) -> Iterator[Delta]:
         shown = self._texts[kind]
-        if not (piece := shown.add(piece)):
+        if not piece or not (piece := shown.add(piece)):
             return
         if kind == "text" and is_grammar(self._target) and shown.whole().lstrip().startswith(_WRITTEN_CALL):
             self._is_hiding = True
             return
         yield Delta(kind, piece)
-
-    def _add_details(self, details: Json) -> None:
-        """OpenRouter streams reasoning blocks in pieces and wants the whole sequence back."""
-        for item in entries(details):
-            last = self._details[-1] if self._details else None
-            if not isinstance(item, Mapping):
-                continue
-            if last is None or (last.get("type"), last.get("index")) != (item.get("type"), item.get("index")):
-                self._details.append(dict(item))
-                continue
-            for key, value in item.items():
-                if key in ("text", "summary", "data") and isinstance(value, str) and isinstance(last.get(key), str):
-                    last[key] += value
-                elif value is not None:
-                    last[key] = value
 
     # ---- The whole ------------------------------------------------------------------------------------------------
 
@@ -191,8 +197,16 @@ class Assembler:
         if refusal := clean("".join(self._refusal)).strip():
             parts.append(Refusal(refusal))
         parts.extend(calls)
-        replay = Replay(issuer, FIELDS, {"reasoning_details": clean_json(self._details)}) if self._details else None
-        return ModelReply(tuple(parts), self._stop(parts), read_usage(self._usage), self._model, replay)
+        return ModelReply(tuple(parts), self._stop(parts), read_usage(self._usage), self._model, self._replay())
+
+    def _replay(self) -> Replay | None:
+        """What goes back with the message: OpenRouter's reasoning, Gemini's signature of a text."""
+        fields: dict[str, Json] = {}
+        if self._details:
+            fields["reasoning_details"] = self._details
+        if self._google:
+            fields["extra_content"] = {"google": self._google}
+        return Replay(self._target.issuer, FIELDS, clean_json(fields)) if fields else None
 
     def _stop(self, parts: Sequence[Part]) -> StopReason:
         has_calls = any(isinstance(p, ToolCall) for p in parts)
@@ -238,40 +252,3 @@ class Assembler:
             arguments, problem = read_arguments(name, raw, False)
             calls.append(ToolCall("", name, arguments, problem))
         return (rest, calls) if calls else (text, [])
-
-
-def _raise_error(data: Mapping[str, Json]) -> None:
-    """An error inside a reply, also with status 200 (B056)."""
-    error = data.get("error")
-    if not error and data.get("object") == "error":
-        error = data
-    if not error:
-        return
-    inner = error if isinstance(error, Mapping) else {"message": str(error)}
-    code = inner.get("code")
-    status = code if isinstance(code, int) and 400 <= code < 600 else None
-    raise WireFault(
-        "http",
-        clean(str(inner.get("message") or "the provider reported an error inside the reply")),
-        status=status,
-        code=str(code if isinstance(code, str) and code else inner.get("type") or ""),
-        body=json.dumps({"error": inner}),
-        phase="stream",
-    )
-
-
-def _no_reply(completion: Json) -> WireFault:
-    text = json.dumps(completion)
-    if isinstance(completion, Mapping) and completion.get("object") == "error":
-        return WireFault("http", str(completion.get("message")), body=text, phase="stream")
-    return WireFault("invalid", f"the reply has no choices: {text[:200]}", body=text[:4000], phase="stream")
-
-
-def _block_text(block: Mapping[str, Json]) -> str:
-    for name in ("text", "thinking", "output", "content"):
-        value = block.get(name)
-        if isinstance(value, str):
-            return value
-        if isinstance(value, list):
-            return "".join(_block_text(item) for item in value if isinstance(item, Mapping))
-    return ""

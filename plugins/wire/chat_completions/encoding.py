@@ -5,21 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 
-from hermes.kernel.messages import (
-    Image,
-    Json,
-    Message,
-    Refusal,
-    Replay,
-    Text,
-    Thinking,
-    ToolCall,
-    ToolResult,
-)
-from hermes.kernel.providers import Parameters, Target, ToolSchema
+from hermes.kernel.messages import Image, Json, Message, Refusal, Replay, Text, Thinking, ToolCall, ToolResult
+from hermes.kernel.providers import Target, ToolSchema
+from hermes.plugins.wire.caching import cache_control, layout
 from hermes.plugins.wire.jsontext import dumps
-from hermes.plugins.wire.parts import NO_OUTPUT, is_own, joined, words
+from hermes.plugins.wire.parts import NO_OUTPUT, Fragment, is_own, words
+from hermes.plugins.wire.pictures import address_of, note_of
+from hermes.plugins.wire.schemas import parameters_of
 from hermes.plugins.wire.toolnames import wire_name
+
+from .callids import call_id
 
 FIELDS = "fields"
 """Kind of a Replay whose payload is an object of fields to be put back where they came from."""
@@ -27,6 +22,8 @@ REASONING = "reasoning"
 """Kind of the Replay of a Thinking: it marks whose thinking it is and has no payload."""
 
 _IMAGE_NOTE = "[an image was returned; this model cannot be shown images in tool results]"
+_IMAGE_FOLLOWS = "[an image was returned; it is shown in the next message]"
+_IMAGES_OF_RESULTS = "The images that the tools returned, in their order:"
 
 
 def is_grammar(target: Target) -> bool:
@@ -48,10 +45,16 @@ def encode_prefix(system: str, tools: Sequence[ToolSchema], target: Target) -> b
         # A server ignores the field that it does not know; a resumed session reads the names back from it.
         head += b',"hermes_tools":' + dumps(names) + b',"grammar":' + dumps(grammar_for(offered))
         system = f"{system}\n\n{render_tools_prompt(offered)}".strip()
-    elif offered:
-        head += b',"tools":[' + b",".join(dumps(_tool(tool)) for tool in offered) + b"]"
-    message = dumps({"role": "system", "content": system}) if system.strip() else b""
-    return head + b',"messages":[' + message
+    elif offered_tools := [dumps(sent) for tool in offered if (sent := _tool(tool, target)) is not None]:
+        head += b',"tools":[' + b",".join(offered_tools) + b"]"
+    return head + b',"messages":[' + (_system(system, target) if system.strip() else b"")
+
+
+def _system(text: str, target: Target) -> bytes:
+    if layout(target) != "envelope":
+        return dumps({"role": "system", "content": text})
+    part = dumps({"type": "text", "text": text})[:-1] + cache_control(target) + b"}"
+    return b'{"role":"system","content":[' + part + b"]}"
 
 
 def offers_tools(prefix: bytes, target: Target) -> bool:
@@ -81,51 +84,87 @@ def _distinct(tools: Sequence[ToolSchema]) -> list[ToolSchema]:
     return list(seen.values())
 
 
-def _tool(tool: ToolSchema) -> Json:
-    parameters = dict(tool.parameters) or {"type": "object", "properties": {}}
-    function = {"name": wire_name(tool.name), "description": tool.description, "parameters": parameters}
-    return {"type": "function", "function": function}
+def _tool(tool: ToolSchema, target: Target) -> Json:
+    """None for a tool whose schema this target would refuse, and with it the whole list (B025)."""
+    parameters = parameters_of(tool, target)
+    if parameters is None:
+        return None
+    function = {"name": wire_name(tool.name), "description": tool.description}
+    return {"type": "function", "function": function | ({"parameters": parameters} if parameters else {})}
 
 
 # ---- Messages -------------------------------------------------------------------------------------------------------
 
 
-def encode_message(message: Message, target: Target) -> bytes:
-    """The JSON objects of one message, joined by commas; a tool message is one object a result."""
+def encode_message(message: Message, target: Target) -> Fragment:
+    """The JSON objects of one message, joined by commas; a tool message is one object a result.
+
+    Where cache marks may come, contents are lists of parts: the mark goes into the last text that is not empty. On
+    an object other than a part it would make OpenRouter hang (specification 10.2).
+    """
+    in_parts = layout(target) == "envelope"
     match message.role:
         case "assistant":
-            return dumps(_assistant(message, target))
+            return _fragment([_assistant(message, target)], in_parts)
         case "tool":
-            return b",".join(dumps(item) for item in _tool_results(message, target))
+            return _fragment(list(_tool_results(message, target)), in_parts)
         case _:
-            return dumps({"role": "user", "content": _content(message, target) or NO_OUTPUT})
+            content = _content([p for p in message.parts if isinstance(p, (Text, Image))]) or NO_OUTPUT
+            return _fragment([{"role": "user", "content": content}], in_parts)
 
 
-def _content(message: Message, target: Target) -> str | list[Json]:
-    parts = [p for p in message.parts if isinstance(p, (Text, Image))]
+def _fragment(objects: Sequence[dict[str, Json]], in_parts: bool) -> Fragment:
+    if not in_parts:
+        return Fragment(b",".join(map(dumps, objects)))
+    pieces: list[bytes] = []
+    mark_at = after = 0
+    for fields in reversed(objects):
+        piece, within = _in_parts(fields)
+        mark_at = mark_at or (within and after + within)
+        after += len(piece) + 1
+        pieces.append(piece)
+    return Fragment.of(b",".join(reversed(pieces)), mark_at)
+
+
+def _in_parts(fields: Mapping[str, Json]) -> tuple[bytes, int]:
+    """One object with its content as parts, and where a mark may go, counted from its end; 0: nowhere."""
+    content = fields["content"]
+    if not content:
+        return dumps(fields), 0
+    listed = [{"type": "text", "text": content}] if isinstance(content, str) else content
+    parts = [dumps(part) for part in listed]
+    head = dumps({key: value for key, value in fields.items() if key != "content"})
+    last = max((place for place, part in enumerate(listed) if part["type"] == "text"), default=None)
+    mark_at = 0 if last is None else len("}]}") + sum(len(part) + 1 for part in parts[last + 1 :])
+    return head[:-1] + b',"content":[' + b",".join(parts) + b"]}", mark_at
+
+
+def _content(parts: Sequence[Text | Image]) -> str | list[Json]:
+    """One text, or a list of parts where there are images; blank texts are left out."""
     if any(isinstance(p, Image) for p in parts):
-        return _content_parts(parts)
+        return [
+            {"type": "text", "text": words(p)} if isinstance(p, Text) else _image(p)
+            for p in parts
+            if isinstance(p, Image) or p.text.strip()
+        ]
     return "\n\n".join(words(p) for p in parts if isinstance(p, Text) and p.text.strip())
 
 
-def _content_parts(parts: Sequence[Text | Image]) -> list[Json]:
-    return [
-        {"type": "text", "text": words(p)} if isinstance(p, Text) else _image(p)
-        for p in parts
-        if isinstance(p, Image) or p.text.strip()
-    ]
-
-
 def _image(part: Image) -> Json:
-    url = part.url or f"data:{part.media_type or 'image/png'};base64,{part.data}"
+    if (url := address_of(part)) is None:
+        return {"type": "text", "text": note_of(part)}
     return {"type": "image_url", "image_url": {"url": url}}
 
 
-def _assistant(message: Message, target: Target) -> Json:
+# ---- What the model said --------------------------------------------------------------------------------------------
+
+
+def _assistant(message: Message, target: Target) -> dict[str, Json]:
     calls = [_call(call, target) for call in message.calls]
+    if calls and not _replayed(message.calls[0].replay, target):
+        calls[0] |= target.quirk("first_call_fields", {})
     out: dict[str, Json] = {"role": "assistant"}
-    texts = (p.text for p in message.parts if isinstance(p, (Text, Refusal)))
-    text = "".join(texts)
+    text = "".join(p.text for p in message.parts if isinstance(p, (Text, Refusal)))
     out["content"] = text if text.strip() else None if calls else ""
     out.update(_reasoning(message, target))
     if calls:
@@ -149,10 +188,10 @@ def _reasoning(message: Message, target: Target) -> Iterator[tuple[str, Json]]:
         yield str(name), " "
 
 
-def _call(call: ToolCall, target: Target) -> Json:
+def _call(call: ToolCall, target: Target) -> dict[str, Json]:
     arguments = dumps(dict(call.arguments)).decode("utf-8")
     function = {"name": wire_name(call.name), "arguments": arguments}
-    return {"id": call.id, "type": "function", "function": function, **_replayed(call.replay, target)}
+    return {"id": call_id(call.id, target), "type": "function", "function": function, **_replayed(call.replay, target)}
 
 
 def _replayed(replay: Replay | None, target: Target) -> Mapping[str, Json]:
@@ -161,62 +200,31 @@ def _replayed(replay: Replay | None, target: Target) -> Mapping[str, Json]:
     return replay.payload
 
 
-def _tool_results(message: Message, target: Target) -> Iterator[Json]:
+# ---- What the tools gave --------------------------------------------------------------------------------------------
+
+
+def _tool_results(message: Message, target: Target) -> Iterator[dict[str, Json]]:
+    """One object a result, then, where the provider wants it so, the images of all in a message of the user.
+
+    Nothing of a result is ever moved into a later message of the user: an encoded message never changes, and behind
+    a tool message strict servers take the assistant's only.
+    """
     results = message.results
+    shown = target.quirk("images_in_tool_results")
     beside = [words(p) for p in message.parts if isinstance(p, Text) and p.text.strip()]
     for place, result in enumerate(results, 1):
-        more = beside if place == len(results) else []
-        yield {"role": "tool", "tool_call_id": result.call_id, "content": _result(result, more, target)}
+        content = _result(result, beside if place == len(results) else [], shown)
+        yield {"role": "tool", "tool_call_id": call_id(result.call_id, target), "content": content}
+    images = [_image(part) for result in results for part in result.parts if isinstance(part, Image)]
+    if images and shown == "user_message":
+        yield {"role": "user", "content": [{"type": "text", "text": _IMAGES_OF_RESULTS}, *images]}
 
 
-def _result(result: ToolResult, beside: Sequence[str], target: Target) -> str | list[Json]:
-    """A result as one text; as a list with its images only for servers that are known to take it."""
+def _result(result: ToolResult, beside: Sequence[str], shown: Json) -> str | list[Json]:
+    """A result as one text; as a list with its images only for servers that are known to take it (27344)."""
     has_image = any(isinstance(p, Image) for p in result.parts)
-    if has_image and target.quirk("images_in_tool_results"):
-        return [*_content_parts(result.parts), *({"type": "text", "text": text} for text in beside)]
-    texts = [words(p) if isinstance(p, Text) else _IMAGE_NOTE for p in result.parts]
+    if has_image and shown is True:
+        return [*_content(result.parts), *({"type": "text", "text": text} for text in beside)]
+    note = _IMAGE_FOLLOWS if shown == "user_message" else _IMAGE_NOTE
+    texts = [words(p) if isinstance(p, Text) else note for p in result.parts]
     return "\n\n".join([*(t for t in texts if t.strip()), *beside]) or NO_OUTPUT
-
-
-# ---- The body -------------------------------------------------------------------------------------------------------
-
-
-def envelope_pieces(prefix: bytes, fragments: Sequence[bytes], parameters: Parameters, target: Target) -> list[bytes]:
-    """The body as pieces: prefix, fragments with commas between, and what varies from call to call."""
-    tail = dumps(_options(parameters, target, offers_tools(prefix, target)))
-    return joined(prefix, fragments, b"]," + tail[1:] if len(tail) > 2 else b"]}")
-
-
-def _options(parameters: Parameters, target: Target, has_tools: bool) -> dict[str, Json]:
-    options: dict[str, Json] = {}
-    if parameters.stream:
-        options["stream"] = True
-        if target.quirk("stream_usage", True):
-            options["stream_options"] = {"include_usage": True}
-    if parameters.temperature is not None:
-        options["temperature"] = parameters.temperature
-    if parameters.output_cap is not None:
-        options[str(target.quirk("output_cap_parameter", "max_tokens"))] = parameters.output_cap
-    if parameters.reasoning_effort is not None:
-        _put(options, str(target.quirk("effort_parameter", "reasoning_effort")), parameters.reasoning_effort)
-    if has_tools and not parameters.may_call:
-        options.update(_no_calls(target))
-    extra = target.quirk("extra_parameters", {})
-    options.update(extra if isinstance(extra, Mapping) else {})
-    left_out = {*parameters.leave_out, *target.quirk("drop_parameters", ())}
-    return {name: value for name, value in options.items() if name not in left_out}
-
-
-def _no_calls(target: Target) -> dict[str, Json]:
-    """What forbids calls. The last of two equal names wins: this grammar, of text alone, replaces the first."""
-    if not is_grammar(target):
-        return {"tool_choice": "none"}
-    from .grammar import grammar_for
-
-    return {"grammar": grammar_for(())}
-
-
-def _put(options: dict[str, Json], path: str, value: Json) -> None:
-    """Set `a` or, for a nested parameter, `a.b`."""
-    name, _, inner = path.partition(".")
-    options[name] = {inner: value} if inner else value

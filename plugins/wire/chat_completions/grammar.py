@@ -56,6 +56,13 @@ def grammar_for(tools: Sequence[ToolSchema]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def grammar_for_answer(schema: Mapping[str, Json]) -> str:
+    """The grammar of JSON that fits a schema, for a request that has the grammar of tools (a server takes one)."""
+    rules = _Rules()
+    root = rules.answer(schema)
+    return "\n".join((f"root ::= {root}", *rules.lines, _BASICS)) + "\n"
+
+
 def with_answer(tools: Sequence[ToolSchema]) -> Sequence[ToolSchema]:
     """The tools and the way to answer, unless one of them has that name."""
     return tools if any(tool.name == ANSWER.name for tool in tools) else (*tools, ANSWER)
@@ -72,6 +79,9 @@ class _Rules:
         schema: dict[str, Json] = {"type": "object", **tool.parameters}
         definitions = {**schema.get("definitions", {}), **schema.get("$defs", {})}
         return self._rule(f"{_literal(head)} {self._schema(schema, definitions, 0)} {_literal('}')}")
+
+    def answer(self, schema: Mapping[str, Json]) -> str:
+        return self._schema(schema, {**schema.get("definitions", {}), **schema.get("$defs", {})}, 0)
 
     def _rule(self, body: str) -> str:
         name = f"t{len(self.lines)}"

@@ -24,6 +24,11 @@ class ThinkSplitter:
         self._closing = ""
         self._is_after_thinking = False
 
+    @property
+    def is_in_tags(self) -> bool:
+        """True inside thinking, and while what came may still become its opening tag."""
+        return self._state == "thinking" or bool(self._held)
+
     def feed(self, piece: str) -> list[Piece]:
         if self._state == "text" and not self._is_after_thinking:
             return [("text", piece)] if piece else []
@@ -36,7 +41,7 @@ class ThinkSplitter:
     def rest(self) -> list[Piece]:
         """What was held back; thinking that was never closed stays thinking."""
         held, self._held = self._held, ""
-        if not held:
+        if not held or (self._is_after_thinking and not held.strip()):
             return []
         return [("thinking" if self._state == "thinking" else "text", held)]
 

@@ -35,7 +35,7 @@ def stop_reason(finish: Json) -> StopReason | None:
 
 def read_usage(data: Json) -> Usage:
     """Disjoint buckets. `prompt_tokens` includes cached tokens, `completion_tokens` includes reasoning, except where
-    the total shows that reasoning came on top (xAI). Anything that is no count is 0."""
+    the total shows that reasoning came on top (xAI; Gemini, which counts it nowhere else). What is no count is 0."""
     if not isinstance(data, Mapping):
         return Usage()
     prompt, completion = count(data, "prompt_tokens"), count(data, "completion_tokens")
@@ -47,13 +47,13 @@ def read_usage(data: Json) -> Usage:
         or count(data, "cache_read_input_tokens")  # LiteLLM
     )
     written = count(details, "cache_write_tokens") or count(data, "cache_creation_input_tokens")
-    reasoning = count(out_details, "reasoning_tokens")
+    beyond = max(count(data, "total_tokens") - prompt - completion, 0) if prompt else 0
+    reasoning = count(out_details, "reasoning_tokens") or beyond
     if "prompt_tokens" not in data and "input_tokens" in data:
         return _anthropic_style(data)
     read = min(read, prompt)
     fresh = prompt - read - min(written, prompt - read)
-    on_top = reasoning and count(data, "total_tokens") == prompt + completion + reasoning
-    output = completion if on_top else max(completion - reasoning, 0)
+    output = completion if reasoning == beyond else max(completion - reasoning, 0)
     return Usage(fresh, output, read, prompt - read - fresh, reasoning, _cost(data))
 
 

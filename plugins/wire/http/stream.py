@@ -119,6 +119,8 @@ class JsonStream:
                     continue
                 exchange.begun = True
                 yield from assembler.feed(event)
+                if assembler.is_done:  # some servers keep the connection open after the last event
+                    break
         except WireFault as fault:
             # Servers that close without the last chunk after all is said are forgiven.
             if fault.cause != "connection" or not assembler.is_finished:

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from hermes.kernel.messages import Message, ModelReply, Text
-from hermes.kernel.providers import Delta, Parameters, Profile, Stream, Target, Timeouts, ToolSchema
+from hermes.kernel.providers import Delta, Parameters, Profile, Stream, Target, Timeouts, ToolSchema, WireFormat
 from hermes.plugins.wire.chat_completions import ChatCompletions
 
 AIMOCK = "@copilotkit/aimock@1"
@@ -32,9 +32,9 @@ def make_target(base_url: str = "http://127.0.0.1:9/v1", model: str = "scripted-
 class Caller:
     """Makes calls as the runtime does, with one wire format for all of them."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: Target, wire: WireFormat | None = None) -> None:
         self.target = target
-        self.wire = ChatCompletions()
+        self.wire = wire or ChatCompletions()
         self.deltas: list[Delta] = []
 
     def body(
@@ -79,7 +79,7 @@ def new_target() -> Callable[..., Target]:
 
 
 @pytest.fixture
-def new_caller() -> Iterator[Callable[[Target], Caller]]:
+def new_caller() -> Iterator[Callable[..., Caller]]:
     yield Caller
     ChatCompletions().close()
 

@@ -54,7 +54,9 @@ def test_a_tool_loop_goes_over_the_wire_and_back(scripted: ScriptedServer, calle
     assert scripted.requests[0].headers["content-length"] == str(len(scripted.requests[0].raw))
 
 
-def test_a_stream_that_is_answered_by_one_object_is_read(scripted: ScriptedServer, caller: Any) -> None:
+def test_spec_11732_55933_a_stream_that_is_answered_by_one_object_is_read(
+    scripted: ScriptedServer, caller: Any
+) -> None:
     body = {"choices": [{"message": {"content": "hi"}, "finish_reason": None}]}
     scripted.add(Reply(body=body))
     reply = caller(stream=True)
@@ -66,7 +68,7 @@ def test_an_object_that_is_answered_by_a_stream_is_read(scripted: ScriptedServer
     assert caller(stream=False).text == "hi"
 
 
-def test_thinking_in_tags_is_told_apart_while_it_streams(scripted: ScriptedServer, caller: Any) -> None:
+def test_spec_17924_thinking_in_tags_is_told_apart_while_it_streams(scripted: ScriptedServer, caller: Any) -> None:
     scripted.add(text("<think>hm, 1 < 2</think>\n\nYes <think> no").but(pieces=40))
     reply = caller()
     assert (reply.text, caller.shown) == ("Yes <think> no", "Yes <think> no")
@@ -126,7 +128,9 @@ def test_a_reply_must_be_read_before_it_is_taken(scripted: ScriptedServer, calle
 
 
 @pytest.mark.parametrize("stream", [True, False])
-def test_a_refusal_carries_status_body_and_headers(scripted: ScriptedServer, caller: Any, stream: bool) -> None:
+def test_spec_26293_a_refusal_carries_status_body_and_headers_and_is_asked_once(
+    scripted: ScriptedServer, caller: Any, stream: bool
+) -> None:
     scripted.add(fault(429, "slow down", code="rate_limit_exceeded", retry_after="7"))
     problem = classify(fault_of(lambda: caller(stream=stream)))
     assert (problem.kind, problem.retry_after_s, problem.detail) == (FaultKind.RATE_LIMIT, 7, "HTTP 429: slow down")
@@ -139,13 +143,37 @@ def test_a_refusal_carries_status_body_and_headers(scripted: ScriptedServer, cal
      ([], "no choices"), ({"choices": None}, "no choices")],
 )  # fmt: skip
 @pytest.mark.parametrize("stream", [True, False])
-def test_what_is_no_completion_is_invalid_and_shown(
+def test_spec_11732_what_is_no_completion_is_invalid_and_shown(
     scripted: ScriptedServer, caller: Any, body: Any, said: str, stream: bool
 ) -> None:
     scripted.add(Reply(body=body))
     problem = fault_of(lambda: caller(stream=stream))
     assert problem.cause == "invalid"
     assert said in problem.message
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "kind"),
+    [
+        (413, "<html>413 Request Entity Too Large</html>", FaultKind.BODY_TOO_LARGE),
+        (400, {"error": {"message": "media exceeds size limit: max 10485760 bytes (2013)"}}, FaultKind.IMAGE_REFUSED),
+        (400, {"error": {"message": "image exceeds 5 MB maximum: 6000000 bytes"}}, FaultKind.IMAGE_REFUSED),
+        (400, [{"error": {"code": 429, "message": "Quota exceeded", "status": "RESOURCE_EXHAUSTED"}}],
+         FaultKind.RATE_LIMIT),
+    ],
+)  # fmt: skip
+def test_B077_B078_a_body_or_an_image_that_is_too_large_is_told_apart(
+    scripted: ScriptedServer, caller: Any, status: int, body: Any, kind: FaultKind
+) -> None:
+    scripted.add(fault(status, body=body))
+    assert classify(fault_of(caller)).kind is kind
+
+
+def test_spec_10933_a_call_after_the_client_was_closed_opens_a_new_one(scripted: ScriptedServer, caller: Any) -> None:
+    scripted.add(text("one"), text("two"))
+    assert caller().text == "one"
+    caller.wire.close()
+    assert caller().text == "two"
 
 
 def test_B056_an_error_event_in_the_middle_is_a_fault_after_what_was_shown(
@@ -280,7 +308,7 @@ def _aborted(stream: Any, when: Callable[[], Any]) -> float:
 
 
 @pytest.mark.parametrize("after", [0, 1, 3])
-def test_an_abort_wakes_the_reader_before_the_first_byte_and_in_the_middle(
+def test_spec_6600_29507_an_abort_wakes_the_reader_before_the_first_byte_and_in_the_middle(
     scripted: ScriptedServer, caller: Any, after: int
 ) -> None:
     scripted.add(stall(after=after))
@@ -340,7 +368,7 @@ def test_one_connection_serves_call_after_call_faults_included(scripted: Scripte
     assert scripted.connections == 1
 
 
-def test_B149_a_connection_that_the_server_closed_while_idle_is_not_used_again(
+def test_spec_10324_B149_a_connection_that_the_server_closed_while_idle_is_not_used_again(
     scripted: ScriptedServer, caller: Any
 ) -> None:
     scripted.add(text("a"), text("b"))
@@ -401,7 +429,7 @@ def test_a_key_with_a_line_break_never_makes_a_header(scripted: ScriptedServer, 
     assert scripted.requests[0].headers["authorization"] == "Bearer key1"
 
 
-def test_only_what_the_provider_needs_is_told_to_it(
+def test_spec_40033_the_users_headers_win_and_only_what_the_provider_needs_is_told_to_it(
     scripted: ScriptedServer, caller: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "OPENAI_API_KEY"):

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hermes.kernel.messages import ModelReply, Refusal, Replay, StopReason, Text, Thinking, Usage
+from hermes.kernel.messages import Message, ModelReply, Refusal, Replay, StopReason, Text, Thinking, Usage
 from hermes.kernel.providers import Delta, Profile, Target, WireFault
+from hermes.plugins.wire.chat_completions import ChatCompletions
 from hermes.plugins.wire.chat_completions.decoding import Assembler
 from hermes.plugins.wire.chat_completions.usage import read_usage, stop_reason
 
@@ -71,7 +72,7 @@ def test_B053_any_choice_index_is_the_one_choice() -> None:
     assert (reply.text, [c.id for c in reply.calls]) == ("a", ["c"])
 
 
-def test_content_may_be_a_list_of_typed_blocks() -> None:
+def test_spec_21944_content_may_be_a_list_of_typed_blocks() -> None:
     blocks = [{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}, {"type": "text", "text": "yes"}]
     assert reply_of(chunk({"content": blocks}, "stop")).parts == (
         Thinking("hm", Replay(TARGET.issuer, "reasoning", None)),
@@ -80,7 +81,7 @@ def test_content_may_be_a_list_of_typed_blocks() -> None:
 
 
 @pytest.mark.parametrize("name", ["reasoning_content", "reasoning", "reasoning_text"])
-def test_reasoning_is_read_from_every_field_and_only_once(name: str) -> None:
+def test_spec_16844_16884_reasoning_is_read_from_every_field_of_a_delta_and_only_once(name: str) -> None:
     reply, deltas = feed(
         chunk({name: "hm "}), chunk({name: "so", "reasoning": "so"}), chunk({"content": "yes"}, "stop")
     )
@@ -97,7 +98,7 @@ def test_reasoning_details_are_kept_for_their_issuer_and_joined_where_they_were_
     assert reply.replay == Replay(TARGET.issuer, "fields", {"reasoning_details": whole})
 
 
-def test_B064_a_refusal_alone_is_a_refusal_and_beside_text_it_is_not_the_reason() -> None:
+def test_spec_3_2_8_B064_a_refusal_alone_is_a_refusal_and_beside_text_it_is_not_the_reason() -> None:
     reply = reply_of(chunk({"refusal": "I can"}), chunk({"refusal": "not"}, "stop"))
     assert (reply.parts, reply.stop_reason) == ((Refusal("I cannot"),), StopReason.REFUSAL)
     assert reply_of(chunk({"content": "x", "refusal": "y"}, "stop")).stop_reason is StopReason.STOP
@@ -107,6 +108,23 @@ def test_B062_surrogate_halves_of_two_deltas_are_one_character_and_lone_ones_are
     reply, deltas = feed(chunk({"content": "a\ud83c"}), chunk({"content": "\udf78b\ud800"}), chunk({}, "stop"))
     assert reply.text == "a🍸b\ufffd"
     assert [d.text for d in deltas] == ["a", "🍸b"]
+
+
+def test_reasoning_that_comes_in_blocks_alone_is_thinking_too() -> None:
+    blocks = [{"type": "reasoning.text", "text": "hm "}, {"type": "reasoning.encrypted", "data": "x"}]
+    reply, deltas = feed(chunk({"reasoning_details": blocks}), chunk({"content": "yes"}, "stop"))
+    assert [(d.kind, d.text) for d in deltas] == [("thinking", "hm "), ("text", "yes")]
+    assert reply.replay == Replay(TARGET.issuer, "fields", {"reasoning_details": blocks})
+    both = chunk({"reasoning": "hm", "reasoning_details": [{"type": "reasoning.text", "text": "hm"}]}, "stop")
+    assert [d.text for d in feed(both)[1]] == ["hm"]
+
+
+def test_B009_the_signature_that_gemini_puts_on_a_text_goes_back_with_the_message() -> None:
+    signed = {"google": {"thought_signature": "abc"}}
+    reply = reply_of(chunk({"content": "hi"}), chunk({"extra_content": signed}, "stop"))
+    assert reply.replay == Replay(TARGET.issuer, "fields", {"extra_content": signed})
+    message = Message("assistant", reply.parts, replay=reply.replay)
+    assert json.loads(ChatCompletions().encode(message, TARGET))["extra_content"] == signed
 
 
 def test_a_message_that_repeats_what_was_streamed_is_not_added_again() -> None:
@@ -148,7 +166,7 @@ def test_B050_calls_without_an_index_are_told_apart_by_id_or_by_being_whole() ->
     assert calls_of([tool("w", '{"c":', id="a")], [tool(None, '"X"}', id="a")]) == [("a", "w", {"c": "X"})]
 
 
-def test_a_used_index_with_a_new_id_is_a_new_call() -> None:
+def test_spec_3_7_11_a_used_index_with_a_new_id_is_a_new_call() -> None:
     assert calls_of([tool("f", '{"a":1}', index=0, id="x")], [tool("g", '{"b":2}', index=0, id="y")]) == [
         ("x", "f", {"a": 1}),
         ("y", "g", {"b": 2}),
@@ -169,7 +187,7 @@ def test_B046_two_whole_calls_under_one_id_are_two_calls() -> None:
 
 
 @pytest.mark.parametrize("odd", [None, "", 7])
-def test_B046_null_empty_and_numeric_ids_are_taken_as_they_are(odd: Any) -> None:
+def test_spec_3_2_9_B046_null_empty_and_numeric_ids_become_texts(odd: Any) -> None:
     assert calls_of([tool("f", "{}", index=0, id=odd)])[0][0] == ("" if odd is None else str(odd))
 
 
@@ -235,13 +253,13 @@ def test_calls_with_the_reason_stop_are_calls() -> None:
      ("UNEXPECTED_TOOL_CALL", "other"), ("error", "other"), ("pause_turn", "other"), (3, "other"),
      ("insufficient_system_resource", "cut")],
 )  # fmt: skip
-def test_B065_every_finish_reason_has_a_meaning(finish: Any, reason: str) -> None:
+def test_spec_3_2_9_B065_every_finish_reason_has_a_meaning_numbers_too(finish: Any, reason: str) -> None:
     assert reply_of(chunk({"content": "x"}, finish)).stop_reason == reason
     assert stop_reason(None) is None
     assert stop_reason("") is None
 
 
-def test_B054_no_finish_reason_is_a_cut_unless_the_server_said_that_it_was_done() -> None:
+def test_spec_32086_B054_no_finish_reason_is_a_cut_unless_the_server_said_that_it_was_done() -> None:
     assert reply_of(chunk({"content": "x"}), done=False).stop_reason is StopReason.CUT
     assert reply_of(chunk({"content": "x"}), done=True).stop_reason is StopReason.OTHER
 
@@ -286,6 +304,8 @@ def test_B056_an_error_inside_a_stream_is_a_fault_with_its_code(data: Any, statu
          Usage(10, 5, 0, 0, 4)),
         ({"prompt_tokens": 10, "completion_tokens": 2, "total_tokens": 16, "completion_tokens_details":
           {"reasoning_tokens": 4}}, Usage(10, 2, 0, 0, 4)),
+        ({"prompt_tokens": 10, "completion_tokens": 2, "total_tokens": 16}, Usage(10, 2, 0, 0, 4)),
+        ({"total_tokens": 16}, Usage()),
         ({"prompt_tokens": 10, "prompt_cache_hit_tokens": 6, "completion_tokens": 1}, Usage(4, 1, 6)),
         ({"prompt_tokens": 1050, "prompt_tokens_details": {"cached_tokens": 900}, "cache_creation_input_tokens": 50,
           "completion_tokens": 1}, Usage(100, 1, 900, 50)),

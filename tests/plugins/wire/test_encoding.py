@@ -74,8 +74,18 @@ def conversations(draw: st.DrawFn) -> list[Message]:
     return out[:-1]
 
 
+QUIRKS: list[dict[str, Any]] = [
+    {},
+    {"images_in_tool_results": True},
+    {"images_in_tool_results": True, "cache_layout": "envelope"},
+    {"cache_layout": "envelope", "call_id": {"length": 9}},
+    {"reasoning_field": "reasoning_content", "reasoning_required": True, "schema_dialect": "moonshot"},
+    {"first_call_fields": {"extra_content": {"google": {}}}, "schema_dialect": "gemini"},
+]
+
+
 @settings(max_examples=60, deadline=None)
-@given(conversations(), st.sampled_from([{}, {"images_in_tool_results": True}]), st.booleans(), st.booleans())
+@given(conversations(), st.sampled_from(QUIRKS), st.booleans(), st.booleans())
 def test_every_valid_conversation_is_a_request_that_the_strictest_server_takes(
     messages: list[Message], quirks: dict[str, Any], stream: bool, may_call: bool
 ) -> None:
