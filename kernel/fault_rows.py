@@ -97,17 +97,20 @@ ROWS: tuple[FaultRow, ...] = (
         ),
     ),
     FaultRow(
-        "code_auth", K.AUTH, "OpenAI, Anthropic, Google, xAI; B093",
+        "code_auth", K.AUTH, "OpenAI, Anthropic, Google, xAI, AWS; B093",
         '{"code":"unauthenticated:bad-credentials","error":"The token has expired"}',
         codes=_codes(
             "invalid_api_key authentication_error unauthenticated unauthenticated:bad-credentials token_expired"
-            " token_revoked api_key_invalid invalid_token refresh_token_reused"
+            " token_revoked api_key_invalid invalid_token refresh_token_reused unrecognizedclientexception"
+            " expiredtokenexception invalidsignatureexception missingauthenticationtokenexception"
         ),
     ),
     FaultRow(
-        "code_model", K.MODEL_NOT_FOUND, "OpenAI",
+        "code_model", K.MODEL_NOT_FOUND, "OpenAI, AWS",
         '{"error":{"code":"model_not_found","message":"The model `x` does not exist"}}',
-        codes=_codes("model_not_found model_not_available invalid_model unknown_model modelnotfound"),
+        codes=_codes(
+            "model_not_found model_not_available invalid_model unknown_model modelnotfound resourcenotfoundexception"
+        ),
     ),
     FaultRow(
         "code_image", K.IMAGE_REFUSED, "OpenAI", '{"error":{"code":"image_too_large","message":"too large"}}',
@@ -129,6 +132,11 @@ ROWS: tuple[FaultRow, ...] = (
         "output_over_model", K.OUTPUT_CAP, "proxies; W1-9, B069",
         "max_tokens cannot exceed the configured model output limit of 16384",
         statuses=_SIZE, wording=_words("max(?:_completion)?_tokens.{0,60}output limit of <output>"),
+    ),
+    FaultRow(
+        "output_over_model_bedrock", K.OUTPUT_CAP, "Bedrock",
+        "The maximum tokens you requested exceeds the model limit of 4096. Try again with a value that is lower.",
+        statuses=_SIZE, wording=_words("maximum tokens you requested exceeds the model limit of <output>"),
     ),
     FaultRow(
         "output_over_range", K.OUTPUT_CAP, "DashScope", "Range of max_tokens should be [1, 65536]",
@@ -285,7 +293,7 @@ ROWS: tuple[FaultRow, ...] = (
             r"model [`'\"]?[^\s`'\"]+[`'\"]? (?:was )?not found|the model [`'\"]?[^\s`'\"]+[`'\"]? does not exist"
             r"|^model does not exist|is not a valid model|no endpoints found for |no such model|unknown model"
             r"|no endpoints found that support tool use|invalid model (?:identifier|name)|model not found|^model: \S+$"
-            r"|no models? (?:is )?loaded"
+            r"|no models? (?:is )?loaded|provided model identifier is invalid|with on-demand throughput isn.t supported"
         ),
     ),
     FaultRow(
@@ -341,7 +349,10 @@ ROWS: tuple[FaultRow, ...] = (
     FaultRow(
         "code_overloaded", K.OVERLOADED, "Anthropic, llama.cpp; B056",
         '{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}',
-        codes=_codes("overloaded_error overloaded unavailable_error server_is_overloaded engine_overloaded_error"),
+        codes=_codes(
+            "overloaded_error overloaded unavailable_error server_is_overloaded engine_overloaded_error"
+            " modelnotreadyexception"
+        ),
     ),
     FaultRow(
         "code_rate", K.RATE_LIMIT, "OpenAI, Anthropic, Google, AWS",
@@ -364,6 +375,11 @@ ROWS: tuple[FaultRow, ...] = (
         "code_server", K.SERVER_ERROR, "OpenAI, Anthropic; inside a stream",
         '{"error":{"type":"server_error","message":"The server had an error"}}', statuses=(None,),
         codes=_codes("server_error api_error internal_error internal_server_error internal unavailable"),
+    ),
+    FaultRow(
+        "code_model_error", K.SERVER_ERROR, "Bedrock: of status 424, to be tried again; B056",
+        '{"code":"ModelErrorException","message":"The request failed due to an error while processing the model."}',
+        codes=_codes("modelerrorexception modelstreamerrorexception"),
     ),
     # ---- Statuses --------------------------------------------------------------------------------------------------
     FaultRow("status_401", K.AUTH, "RFC 9110", statuses=(401,)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -11,12 +12,14 @@ from urllib.parse import urlsplit
 
 from hermes.kernel.config.settings import ProviderSettings
 from hermes.kernel.discovery import Catalogue, EntryPoint, read_data
+from hermes.kernel.endings import EndReason
 from hermes.kernel.errors import PluginError, ProviderError, SettingsError
 from hermes.kernel.messages import Json
 from hermes.kernel.providers import ModelRow, Profile
 
 GROUP = "hermes.profiles"
 DEFAULT_API_MODE = "chat_completions"
+BY_MODEL = "api_mode_by_model"
 
 # ---- Catalogues -----------------------------------------------------------------------------------------------------
 
@@ -24,9 +27,11 @@ _ROW_FIELDS: Mapping[str, type | tuple[type, ...]] = {
     "name": str, "title": str, "base_url": str, "api_mode": str, "default_model": str, "local": bool,
     "key_variables": list, "models": list, "headers": dict, "quirks": dict, "defaults": dict,
 }  # fmt: skip
-_MODEL_FIELDS: Mapping[str, type | tuple[type, ...]] = {
-    "name": str, "note": str, "window_tokens": int, "output_tokens": int, "images": bool,
-    **dict.fromkeys(("price_input", "price_output", "price_cache_read"), (int, float)),
+MODEL_FIELDS: Mapping[str, type | tuple[type, ...]] = {
+    "name": str, "note": str,
+    **dict.fromkeys(("window_tokens", "output_tokens", "priced_to_tokens"), int),
+    **dict.fromkeys(("price_input", "price_output", "price_cache_read", "price_cache_write"), (int, float)),
+    **dict.fromkeys(("images", "pdf", "audio", "reasoning", "caching", "tools", "schemas"), bool),
 }  # fmt: skip
 
 
@@ -71,15 +76,15 @@ def _catalogue_rows(entry_point: EntryPoint, report: Callable[[str], None]) -> I
 
 def profile_from_json(row: Json) -> Profile:
     """One row of a catalogue. Raises ValueError that names the key."""
-    values = _checked(row, _ROW_FIELDS)
-    models = tuple(ModelRow(**_checked(model, _MODEL_FIELDS)) for model in values.pop("models", ()))
+    values = checked(row, _ROW_FIELDS)
+    models = tuple(ModelRow(**checked(model, MODEL_FIELDS)) for model in values.pop("models", ()))
     variables = tuple(values.pop("key_variables", ()))
     if not all(isinstance(v, str) for v in (*variables, *values.get("headers", {}).values())):
         raise ValueError("key_variables and headers must hold texts")
     return Profile(**values, key_variables=variables, models=models)
 
 
-def _checked(row: Json, known: Mapping[str, type | tuple[type, ...]]) -> dict[str, Json]:
+def checked(row: Json, known: Mapping[str, type | tuple[type, ...]]) -> dict[str, Json]:
     if not isinstance(row, dict) or not row.get("name") or not isinstance(row["name"], str):
         raise ValueError("not an object with a name")
     for key, value in row.items():
@@ -98,24 +103,26 @@ def _checked(row: Json, known: Mapping[str, type | tuple[type, ...]]) -> dict[st
 def merge_profile(name: str, row: Profile | None, settings: ProviderSettings) -> Profile:
     """Lay the user's `providers.NAME` over a catalogue's row, or make a new row; mappings are merged key by key.
 
-    A new `base_url` takes the row's key variables away unless the host stays: a key must not go to another host.
-    Raises SettingsError for a new row without a base_url.
+    A new `base_url` takes the row's key variables away unless the host stays: a key must not go to another host. It
+    takes away too what the row knows of wire formats: a proxy speaks its own. Raises SettingsError for a new row
+    without a base_url.
     """
     if row is None:
         if not settings.base_url:
             raise SettingsError(f"providers.{name}: base_url is missing, and no catalogue has a provider {name!r}")
         row = Profile(name, title=name, local=is_local(settings.base_url))
     base_url = settings.base_url or row.base_url
-    moved = bool(row.base_url) and _host(base_url) != _host(row.base_url)
+    moved = not _is_there(base_url, row.base_url)
+    quirks = {name: value for name, value in row.quirks.items() if not (moved and name == BY_MODEL)}
     return replace(
         row,
         base_url=base_url,
         api_mode=settings.api_mode or ("" if moved else row.api_mode),
         key_variables=() if moved else row.key_variables,
         default_model=settings.default_model or row.default_model,
-        local=is_local(base_url) if moved else row.local,
+        local=is_local(base_url) if settings.base_url else row.local,
         headers={**row.headers, **settings.headers},
-        quirks={**row.quirks, **settings.quirks},
+        quirks={**quirks, **settings.quirks},
         defaults={**row.defaults, **settings.defaults},
     )
 
@@ -137,9 +144,32 @@ def find_profile(name: str, known: Mapping[str, Profile]) -> Profile:
     raise ProviderError(f"no provider {name!r}: {hint}; your own endpoint goes under providers.{name} in hermes.yaml")
 
 
-def find_model(profile: Profile, model: str) -> ModelRow | None:
-    """What the catalogue knows of a model; None when it has no row of that name."""
-    return next((row for row in profile.models if row.name == model), None)
+# ---- Addresses with parts that the user fills ------------------------------------------------------------------------
+
+_PART = re.compile(r"\{([A-Z][A-Z0-9_]*)\}")
+
+
+def filled_url(profile: Profile, environ: Mapping[str, str]) -> str:
+    """The base URL with each `{NAME}` taken from the environment. Raises ProviderError that says what to set."""
+    missing = [name for name in _PART.findall(profile.base_url) if not environ.get(name, "").strip()]
+    if missing:
+        raise ProviderError(
+            f"{profile.name} is reached at {profile.base_url}: set {' and '.join(missing)}, "
+            f"or providers.{profile.name}.base_url in hermes.yaml",
+            kind="bad_request",
+            reason=EndReason.SETTINGS,
+        )
+    return _PART.sub(lambda part: environ[part[1]].strip(), profile.base_url)
+
+
+def _is_there(base_url: str, row_url: str) -> bool:
+    """Whether an address is on the host of a catalogue's row, any of them where the user fills a part of it."""
+    host = _PART.sub("*", _host_as_written(row_url))
+    return not host or fnmatchcase(_host(base_url), host.lower()) or base_url == row_url
+
+
+def _host_as_written(base_url: str) -> str:
+    return base_url.partition("://")[2].partition("/")[0].partition(":")[0]
 
 
 # ---- Which wire format ----------------------------------------------------------------------------------------------
@@ -180,7 +210,7 @@ def detect_api_mode(profile: Profile, base_url: str, model: str, explicit: str |
     for row in MODE_ROWS:
         if all(map(fnmatchcase, (profile.name, host, path), (row.provider, row.host, row.path))):
             return row.api_mode
-    by_model = profile.quirks.get("api_mode_by_model")
+    by_model = profile.quirks.get(BY_MODEL)
     if isinstance(by_model, Mapping):
         for pattern, api_mode in by_model.items():
             if fnmatchcase(model.lower(), str(pattern).lower()):

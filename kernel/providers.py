@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, TypeAlias
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 from hermes.kernel.messages import Json, Message, ModelReply
 
@@ -15,7 +17,8 @@ class ModelRow:
 
     `images`, `pdf`, `audio`: what it can be shown; `reasoning`: it thinks before it answers; `caching`: its provider
     serves the repeated beginning of a prompt from a cache; `tools`, `schemas`: it can call tools, and keep to a JSON
-    Schema. `price_cache_write` is of the shortest lived entry.
+    Schema. `price_cache_write` is of the shortest lived entry. The prices hold for prompts of up to
+    `priced_to_tokens` (None: of any length); longer ones cost more.
     """
 
     name: str
@@ -25,6 +28,7 @@ class ModelRow:
     price_output: float | None = None
     price_cache_read: float | None = None
     price_cache_write: float | None = None
+    priced_to_tokens: int | None = None
     images: bool | None = None
     pdf: bool | None = None
     audio: bool | None = None
@@ -39,10 +43,32 @@ class ModelRow:
 class Profile:
     """The data row that makes a named provider. `quirks` and `defaults` are read by key, never by provider name.
 
-    `quirks` known so far: `drop_parameters` (list of request parameters never sent), `output_cap_parameter` (name of
-    the parameter for the output cap, "max_tokens" unless told), `offering` ("native", or "grammar": tools are offered
-    by a grammar over plain text), `reasoning_field` (field in which reasoning text is sent back), `stream_usage`
-    (False: do not ask for usage in the stream).
+    `quirks` known so far. Of the provider: `api_mode_by_model` ({pattern: wire format}), `key_optional` (true: it can
+    go without a key), `facts_of` (the provider whose rows of model facts are this one's too), `probe` (how to ask the
+    server about its models: see kernel/probing.py), `states_cost` (true: each reply says what it cost),
+    `cache_write_factors` ({"5m": 1.25, "1h": 2}: what writing to the cache costs, in input prices). Of every wire
+    format: `by_model` (pattern of model names in lower case: quirks of these
+    models), `drop_parameters` (list of request parameters never sent), `extra_parameters` (object put into every
+    request), `schema_dialect` (which JSON Schemas tools may have: openai, anthropic, bedrock, gemini, moonshot, xai; by
+    the wire format unless told), `cache_layout` (see plugins/wire/caching.py). Of chat completions:
+    `output_cap_parameter` ("max_tokens" unless told); `effort_parameter` ("reasoning_effort" unless told; with dots for
+    a nested one) and `effort_map` (effort, or "*": the provider's word for it, null to send none, or an object of
+    parameters); `offering` ("native", or "grammar": tools are offered by a grammar over plain text); `reasoning_field`
+    (field in which own reasoning is sent back) and `reasoning_required` (a message without any gets a blank one);
+    `schema_parameter` ("json_schema", "json_object" or "none": how an answer's schema is asked for);
+    `schema_beside_tools` (False, as for a local server: not in a request whose tools may be called, but in words);
+    `images_in_tool_results` (true, or "user_message": they stand in a user message behind the results); `call_id`
+    ({"length": n}: ids of exactly so many letters and digits); `first_call_fields` (object put into the first call of a
+    message that brings nothing of its own); `stream_usage` (False: do not ask for usage in the stream). Of the
+    Responses API, where `effort_map` (words alone), `schema_parameter` and `images_in_tool_results` mean the same:
+    `stream_only` (true: no reply comes whole), `reasoning_summary` ("auto" unless told; null asks for none),
+    `temperature_with_reasoning` (true: taken while the model reasons), `replayed_ids` (types of items whose ids are
+    sent back, ["message"] unless told), `reasoning_alone_is_incomplete` (true: a reply without text is no end),
+    `answer_in_reasoning` (true: an answer may stand there behind `<response>`). Of the Messages API: `auth` ("bearer":
+    the key goes as a bearer token), `betas` (list of beta names, always sent), `anthropic_native` (true: a gateway that
+    hands everything to Anthropic itself), `thinking_replay` ("as_is", "signed", "unsigned" or "never": which of its own
+    thinking the server wants back), `reasoning_required` as above. Of Converse: `model_family` (id of the model behind
+    an inference profile whose own id does not tell).
     `defaults`: `toolsets` (list), `prompt_budget_tokens`, `window_tokens`, `sections` (list of prompt sections).
     """
 
@@ -85,6 +111,10 @@ class Target:
         return f"{self.api_mode} {self.base_url} {self.model}"
 
     def quirk(self, name: str, default: Json = None) -> Json:
+        """A quirk of the model (the first pattern of `by_model` that fits and names it wins), else of the provider."""
+        for pattern, quirks in self.profile.quirks.get("by_model", {}).items():
+            if name in quirks and fnmatchcase(self.model.lower(), pattern):
+                return quirks[name]
         return self.profile.quirks.get(name, default)
 
 
@@ -225,3 +255,16 @@ class Provider(Protocol):
     def models(self) -> Sequence[ModelRow]: ...
 
     def close(self) -> None: ...
+
+
+@runtime_checkable
+class Fetches(Protocol):
+    """What a provider offers besides `Provider` when it can bring weights onto this machine."""
+
+    def fetch(self, what: str, report: Report) -> Path:
+        """Fetch a model by name, GGUF path or URL; returns its file. Raises ProviderError or UsageError."""
+        ...
+
+    def stored(self) -> Mapping[str, Path]:
+        """The models that are here: name and file."""
+        ...

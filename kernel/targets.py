@@ -1,43 +1,30 @@
-"""From `provider:model` to a Target: profile, key, URL, wire format and window; and the choice that `auto` makes."""
+"""From `provider:model` to a Target: profile, key, URL, wire format and what is known of the model."""
 
 from __future__ import annotations
 
-import json
+import logging
 import threading
-import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
-from hermes.kernel.config.settings import ProviderSettings, Settings
+from hermes.kernel.choosing import Choice, choose_auto
+from hermes.kernel.config.settings import ContextSettings, ProviderSettings, Settings
+from hermes.kernel.credentials import Pools, keys_of
 from hermes.kernel.discovery import Catalogue
-from hermes.kernel.endings import EndReason
+from hermes.kernel.effects import Fault
 from hermes.kernel.errors import ProviderError, SettingsError
-from hermes.kernel.profiles import detect_api_mode, find_model, find_profile, merge_profiles, read_profiles
-from hermes.kernel.providers import ModelRow, Profile, Provider, Report, Target, WireFormat
+from hermes.kernel.facts import Known, Snapshot, merged
+from hermes.kernel.paths import home
+from hermes.kernel.probing import probe
+from hermes.kernel.profiles import detect_api_mode, filled_url, find_profile, merge_profiles, read_profiles
+from hermes.kernel.providers import CacheLife, Endpoint, ModelRow, Profile, Provider, Report, Target, WireFormat
 
 if TYPE_CHECKING:  # `run --dry-run` resolves a model without loading a plugin
     from hermes.kernel.plugins import Plugins
 
 AUTO = "auto"
-PROBE_S = 0.150
-"""How long all local servers together may take to answer when `model: auto` looks for one (issue 2)."""
-
-FIRST_ASKED = ("anthropic", "openai", "openrouter")
-"""The order in which `auto` looks for keys; the rest of the catalogue follows in name order."""
-
-NOT_A_KEY = ("GITHUB_TOKEN", "GH_TOKEN", "AWS_*", "HF_TOKEN")
-"""Variables that are there for other things; `auto` never takes one as a sign of a provider."""
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """The model of a run, as `provider:model`, and why it was taken ("" when the settings name it)."""
-
-    name: str
-    why: str = ""
+_log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -56,6 +43,9 @@ class Targets:
     _targets: dict[str, Target] = field(default_factory=dict)
     _wires: dict[str, WireFormat] = field(default_factory=dict)
     _lock: threading.RLock = field(default_factory=threading.RLock)
+    _snapshot: Snapshot | None = None
+    _pools: Pools | None = None
+    _said: dict[str, ModelRow | None] = field(default_factory=dict)
 
     def profiles(self) -> Mapping[str, Profile]:
         if self._profiles is None:
@@ -71,11 +61,16 @@ class Targets:
                     self._providers.setdefault(item.profile.name, item)
             return self._providers.get(name)
 
+    def plugin_providers(self) -> tuple[Provider, ...]:
+        """Every provider with code of its own that works, in name order."""
+        found = (self.provider(e.name) for e in self.catalogue.group("hermes.providers"))
+        return tuple(provider for provider in found if provider is not None)
+
     def choose(self, spec: str | None = None) -> Choice:
         """Complete a model of the settings to `provider:model`. Raises SettingsError with what to do."""
         spec = self.settings.model if spec is None else spec
         if spec == AUTO:
-            return choose_auto(self)
+            return choose_auto(self.profiles(), self.environ, self.plugin_providers)
         name, _, model = spec.partition(":")
         provider = self.provider(name)
         if provider is None and name not in self.profiles():
@@ -111,16 +106,74 @@ class Targets:
             return provider.profile
         return find_profile(provider_name, self.profiles())
 
+    # ---- What is known of a model -----------------------------------------------------------------------------------
+
     def window_of(self, name: str) -> int | None:
         """Tokens that the model's context holds, as far as it is known without asking."""
         if target := self._targets.get(name):
             return target.window_tokens
-        return self._window(self.profile_of(name), name.partition(":")[2])
+        return self._window(self.profile_of(name), self.known_of(name).row)
 
     def has_price(self, name: str) -> bool:
         """Whether the cost of `provider:model` can be told."""
-        row = find_model(self.profile_of(name), name.partition(":")[2])
-        return row is not None and row.price_input is not None and row.price_output is not None
+        if self.profile_of(name).quirks.get("states_cost"):
+            return True
+        row = self.known_of(name).row
+        return row.price_input is not None and row.price_output is not None
+
+    def known_of(self, name: str, said: ModelRow | None = None) -> Known:
+        """The facts of `provider:model` without asking anybody.
+
+        `said` is what its server says; left out, what it told when the target was reached.
+        """
+        provider_name, _, model = name.partition(":")
+        profile, provider = self.profile_of(name), self.provider(provider_name)
+        given = self.settings.providers.get(provider_name, ProviderSettings()).models.get(model)
+        return merged(
+            model,
+            (
+                ("settings", ModelRow(model, **given) if given else None),
+                ("its server", said or self._said.get(name)),
+                ("its plugin", _named(model, provider.models()) if provider else None),
+                ("its catalogue", _named(model, profile.models)),
+                (f"snapshot {self.snapshot.date}", self.snapshot.find(profile, model)),
+            ),
+        )
+
+    @property
+    def snapshot(self) -> Snapshot:
+        if self._snapshot is None:
+            self._snapshot = Snapshot(self.catalogue, lambda text: _log.warning("%s", text))
+        return self._snapshot
+
+    def _window(self, profile: Profile, row: ModelRow) -> int | None:
+        """What the user declared wins over everything."""
+        stated = profile.defaults.get("window_tokens")
+        declared = self.settings.model_options.context_window
+        return declared or row.window_tokens or (stated if isinstance(stated, int) else None)
+
+    # ---- Keys -------------------------------------------------------------------------------------------------------
+
+    def with_key(self, target: Target) -> Target:
+        """The target with the key for its next call; the same object where there is no choice."""
+        pool = self.pools.of(target.profile.name)
+        key = pool.next_key() if pool else target.api_key
+        return target if key == target.api_key else replace(target, api_key=key)
+
+    def refused(self, target: Target, fault: Fault) -> Fault:
+        """Let the key of a failed call rest where the fault is the key's; the fault with how many others are left."""
+        pool = self.pools.of(target.profile.name)
+        left = pool.refused(target.api_key, fault) if pool else 0
+        return replace(fault, other_keys=left) if left else fault
+
+    @property
+    def pools(self) -> Pools:
+        with self._lock:
+            if self._pools is None:
+                self._pools = Pools(self.settings.pool, home())
+            return self._pools
+
+    # ---- Wire formats and targets -----------------------------------------------------------------------------------
 
     def wire(self, target: Target) -> WireFormat:
         with self._lock:
@@ -141,123 +194,55 @@ class Targets:
         for provider in self._providers.values():
             provider.close()
 
-    def _build(self, name: str, report: Report, cancelled: Callable[[], bool]) -> Target:
+    def unprobed(self, name: str, *, needs_key: bool = True) -> Target:
+        """A target with its key and address, of which nobody was asked. Raises ProviderError that says what to set."""
+        profile = self.profile_of(name)
+        given = self.settings.providers.get(profile.name, ProviderSettings())
+        try:
+            keys = keys_of(profile, given, self.environ)
+        except ProviderError:
+            if needs_key:
+                raise
+            keys = ()
+        self.pools.add(profile.name, keys)
+        return self._target(name, Endpoint(filled_url(profile, self.environ), keys[0] if keys else ""))
+
+    def _target(self, name: str, endpoint: Endpoint) -> Target:
         provider_name, _, model = name.partition(":")
         profile = self.profile_of(name)
-        given = self.settings.providers.get(provider_name, ProviderSettings())
-        base_url, key, headers = profile.base_url, key_of(profile, given, self.environ), dict(profile.headers)
-        window = self._window(profile, model)
-        if provider := self.provider(provider_name):
-            endpoint = provider.connect(model, report, cancelled)
-            base_url, key, headers = endpoint.base_url, endpoint.api_key, {**headers, **endpoint.headers}
-            window = self.settings.model_options.context_window or endpoint.window_tokens or window
+        explicit = self.settings.providers.get(provider_name, ProviderSettings()).api_mode
         return Target(
             name,
             profile,
             model,
-            base_url,
-            detect_api_mode(profile, base_url, model, given.api_mode),
-            key,
-            headers,
-            window,
-            self.settings.model_options.max_output_tokens,
-            find_model(profile, model),
+            endpoint.base_url,
+            detect_api_mode(profile, endpoint.base_url, model, explicit),
+            endpoint.api_key,
+            {**profile.headers, **endpoint.headers},
+            output_cap=self.settings.model_options.max_output_tokens,
+            cache_ttl=cache_life(self.settings.context),
         )
 
-    def _window(self, profile: Profile, model: str) -> int | None:
-        """What the user declared wins over every catalogue."""
-        row = find_model(profile, model)
-        stated = profile.defaults.get("window_tokens")
-        return (
-            self.settings.model_options.context_window
-            or (row.window_tokens if row else None)
-            or (stated if isinstance(stated, int) else None)
-        )
+    def _build(self, name: str, report: Report, cancelled: Callable[[], bool]) -> Target:
+        provider_name, _, model = name.partition(":")
+        if provider := self.provider(provider_name):
+            endpoint = provider.connect(model, report, cancelled)
+            target = self._target(name, endpoint)
+            said: ModelRow | None = ModelRow(model, endpoint.window_tokens)
+        else:
+            target = self.unprobed(name)
+            said = probe(target)
+        self._said[name] = said
+        row = self.known_of(name).row
+        return replace(target, row=row, window_tokens=self._window(target.profile, row))
 
 
-def key_of(profile: Profile, given: ProviderSettings, environ: Mapping[str, str]) -> str:
-    """The key of a provider: the settings', else the first variable that is set; "" where none is needed."""
-    if given.api_key:
-        return given.api_key if isinstance(given.api_key, str) else given.api_key[0]
-    for name in profile.key_variables:
-        if value := environ.get(name, "").strip():
-            return value
-    if profile.local or not profile.key_variables:
+def cache_life(settings: ContextSettings) -> CacheLife:
+    """How long prompts are asked to be cached; "" where the settings want no marks."""
+    if settings.prompt_cache == "never":
         return ""
-    raise ProviderError(
-        f"no key for {profile.name}: set {profile.key_variables[0]}, "
-        f"or providers.{profile.name}.api_key in hermes.yaml",
-        kind="auth",
-        reason=EndReason.AUTH,
-    )
+    return "1h" if settings.prompt_cache_ttl == "1h" else "5m"
 
 
-def cost_usd(row: ModelRow | None, usage: Any) -> float | None:
-    """What a call cost by the model's row; None when a price is unknown. Cache writes count as input."""
-    if row is None or row.price_input is None or row.price_output is None:
-        return None
-    read = row.price_cache_read if row.price_cache_read is not None else row.price_input
-    million = (
-        (usage.input_tokens + usage.cache_write_tokens) * row.price_input
-        + usage.cache_read_tokens * read
-        + (usage.output_tokens + usage.reasoning_tokens) * row.price_output
-    )
-    return float(million / 1_000_000)
-
-
-# ---- model: auto ----------------------------------------------------------------------------------------------------
-
-
-def choose_auto(targets: Targets) -> Choice:
-    """The first of: a known key in the environment, a local server that answers, the embedded model."""
-    profiles = targets.profiles()
-    order = [*FIRST_ASKED, *(n for n in profiles if n not in FIRST_ASKED)]
-    for profile in (profiles[n] for n in order if n in profiles):
-        for variable in () if profile.local else profile.key_variables:
-            known = not any(fnmatchcase(variable, pattern) for pattern in NOT_A_KEY)
-            if known and profile.default_model and targets.environ.get(variable, "").strip():
-                return Choice(f"{profile.name}:{profile.default_model}", f"{variable} is set")
-    if found := probe([p for p in profiles.values() if p.local]):
-        profile, model = found
-        return Choice(f"{profile.name}:{model}", f"{profile.title or profile.name} answers at {profile.base_url}")
-    for entry_point in targets.catalogue.group("hermes.providers"):
-        provider = targets.provider(entry_point.name)
-        embedded = provider.available() if provider is not None else None
-        if embedded:
-            return Choice(
-                f"{entry_point.name}:{embedded}", "no key and no local server was found; it is on this machine"
-            )
-    raise SettingsError(
-        "no model: nothing was found that `model: auto` could take. The shortest ways to get one:\n"
-        "  export OPENAI_API_KEY=…                            a key of a provider (or OPENROUTER_API_KEY)\n"
-        "  ollama serve                                       a local server (Ollama, LM Studio, llama.cpp)\n"
-        '  pip install "hermes-kernel[local]" && hermes models fetch qwen2.5-coder-1.5b-instruct    no key, no server'
-    )
-
-
-def probe(profiles: Sequence[Profile]) -> tuple[Profile, str] | None:
-    """The first local server, in the given order, that lists a model within `PROBE_S`; all are asked at once."""
-    answers: dict[str, str] = {}
-    threads = [threading.Thread(target=_first_model, args=(p, answers), daemon=True) for p in profiles]
-    for thread in threads:
-        thread.start()
-    end = time.monotonic() + PROBE_S
-    for thread in threads:
-        thread.join(max(end - time.monotonic(), 0))
-    return next(((p, answers[p.name]) for p in profiles if p.name in answers), None)
-
-
-def _first_model(profile: Profile, answers: dict[str, str]) -> None:
-    import http.client  # with ssl and email it costs as much as the rest of the start
-
-    url = urlsplit(profile.base_url)
-    connection = http.client.HTTPConnection(url.hostname or "127.0.0.1", url.port or 80, timeout=PROBE_S)
-    try:
-        connection.request("GET", f"{url.path.rstrip('/')}/models")
-        response = connection.getresponse()
-        listed = json.loads(response.read()) if response.status == 200 else {}
-        answers[profile.name] = str(listed["data"][0]["id"])
-    except (OSError, http.client.HTTPException, ValueError, KeyError, IndexError, TypeError):
-        return  # not there, or not a model server
-    finally:
-        connection.close()
+def _named(model: str, rows: Iterable[ModelRow]) -> ModelRow | None:
+    return next((row for row in rows if row.name == model), None)

@@ -27,7 +27,8 @@ COMMANDS: dict[str, Command] = {
     "sessions": Command("hermes.kernel.cli.sessions", "List, show, export, fork and delete stored sessions."),
     "config": Command("hermes.kernel.cli.config", "Check, show and create settings."),
     "plugins": Command("hermes.kernel.cli.plugins", "List installed plugins, look at one, start a new one."),
-    "models": Command("hermes.kernel.cli.models", "List and fetch models that run on this machine."),
+    "providers": Command("hermes.kernel.cli.providers", "List providers, and try whether one answers."),
+    "models": Command("hermes.kernel.cli.models", "List models and what is known of them; fetch local ones."),
 }
 
 COMMAND_GROUP = "hermes.commands"

@@ -1,4 +1,4 @@
-"""`hermes models`: what providers with code of their own can run on this machine, and how to get it.
+"""`hermes models`: which models there are, what is known of each, and how to get those that run on this machine.
 
 The rows come through the `register_providers` hook; a provider that can fetch weights has two methods more (`Fetches`).
 """
@@ -6,63 +6,71 @@ The rows come through the `register_providers` hook; a provider that can fetch w
 from __future__ import annotations
 
 import json
-import os
 import sys
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import asdict
-from pathlib import Path
-from typing import Any, Protocol, TextIO, runtime_checkable
+from collections.abc import Sequence
+from typing import Protocol, TextIO
 
 import click
 
-from hermes.kernel.cli.invocation import Invocation, config_option
+from hermes.kernel.cli.invocation import config_option
+from hermes.kernel.cli.opening import open_targets
+from hermes.kernel.cli.tables import print_table
 from hermes.kernel.errors import UsageError
-from hermes.kernel.providers import Provider, Report
+from hermes.kernel.providers import Fetches, Provider
 
-GROUP = "hermes.providers"
+HEADS = ("MODEL", "HERE", "WINDOW", "OUTPUT", "IN", "OUT", "CACHED", "CAN", "KNOWN FROM", "NOTE")
 LINE_EVERY_S = 5.0
 """Where stderr is no terminal, progress that only moves on is told so often."""
 REDRAW_EVERY_S = 0.1
 
 
-@runtime_checkable
-class Fetches(Protocol):
-    """What a provider offers besides `Provider` when it can bring weights onto this machine."""
-
-    def fetch(self, what: str, report: Report) -> Path:
-        """Fetch a model by name, GGUF path or URL; returns its file. Raises ProviderError or UsageError."""
-        ...
-
-    def stored(self) -> Mapping[str, Path]:
-        """The models that are here: name and file."""
-        ...
-
-
 @click.group("models")
 def command() -> None:
-    """List and fetch models that run on this machine."""
+    """List models and what is known of them; fetch those that run on this machine."""
 
 
 @command.command("list")
+@click.argument("provider", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print an array of objects.")
+@click.option("--refresh", is_flag=True, help="Ask every provider whose key is there, not only PROVIDER.")
 @config_option
 @click.pass_context
-def list_models(ctx: click.Context, as_json: bool) -> None:
-    """List the models that can be fetched, and those that are here."""
-    with _providers(ctx) as providers:
-        rows = [row for provider in providers for row in _rows(provider)]
+def list_models(ctx: click.Context, provider: str | None, as_json: bool, refresh: bool) -> None:
+    """List the models of PROVIDER, else of every provider that can be used now: those with a key, and local ones.
+
+    PROVIDER and local servers are asked for what they have; of the others it is what the snapshot says that comes
+    with hermes. Prices are in USD a million tokens.
+    """
+    from hermes.kernel.cli.listing import Listing
+
+    listing = Listing(open_targets(ctx), ask_all=refresh)
+    rows = listing.of(provider) if provider else listing.usable()
+    for problem in listing.problems:
+        click.echo(f"hermes: {problem}", err=True)
     if as_json:
-        click.echo(json.dumps(rows, ensure_ascii=False, indent=2))
+        click.echo(json.dumps([row.as_json() for row in rows], ensure_ascii=False, indent=2))
+    elif rows:
+        print_table(HEADS, [row.cells() for row in rows])
+    elif not listing.problems:
+        click.echo("no models: no key is set and no local server answers; see `hermes providers list`", err=True)
+
+
+@command.command()
+@click.argument("model", metavar="PROVIDER:MODEL")
+@click.option("--json", "as_json", is_flag=True, help="Print an object.")
+@config_option
+@click.pass_context
+def show(ctx: click.Context, model: str, as_json: bool) -> None:
+    """Show what is known of one model, and who says so; a local server is asked."""
+    from hermes.kernel.cli.listing import Listing
+
+    row = Listing(open_targets(ctx)).one(model)
+    if as_json:
+        click.echo(json.dumps(row.as_json(), ensure_ascii=False, indent=2))
         return
-    for row in rows:
-        where = "here" if row["path"] else "not fetched"
-        window = f"{row['window_tokens']:,} tokens" if row["window_tokens"] else ""
-        parts = (f"{row['provider']}:{row['name']}", where, window, row["note"])
-        click.echo("  ".join(part for part in parts if part))
-    if not rows:
-        click.echo("no provider in this environment runs models of its own", err=True)
+    for label, text in row.details():
+        click.echo(f"{label + ':':21}{text}")
 
 
 @command.command()
@@ -77,17 +85,16 @@ def fetch(ctx: click.Context, model: str, provider_name: str | None, quiet: bool
     The sum of a known model is checked. Nothing that is fetched is installed or run. An interrupted fetch goes on
     where it was.
     """
-    with _providers(ctx) as providers:
-        provider = _fetcher(providers, model, provider_name)
-        if not quiet:
-            for row in provider.models():
-                if row.name == model and row.note:
-                    click.echo(f"{model}: {row.note}", err=True)
-        progress = ProgressLines(sys.stderr, quiet=quiet)
-        try:
-            path = provider.fetch(model, progress.report)
-        finally:
-            progress.end()
+    provider = _fetcher(open_targets(ctx).plugin_providers(), model, provider_name)
+    if not quiet:
+        for row in provider.models():
+            if row.name == model and row.note:
+                click.echo(f"{model}: {row.note}", err=True)
+    progress = ProgressLines(sys.stderr, quiet=quiet)
+    try:
+        path = provider.fetch(model, progress.report)
+    finally:
+        progress.end()
     click.echo(str(path))
     if not quiet:
         click.echo(f'next: hermes run --model {provider.profile.name}:{path.stem} "…"', err=True)
@@ -97,46 +104,7 @@ class _FetchingProvider(Provider, Fetches, Protocol):
     pass
 
 
-@contextmanager
-def _providers(ctx: click.Context) -> Iterator[list[Provider]]:
-    """Load every provider with code of its own; a broken one is told on stderr and left out."""
-    from hermes.kernel.config import load, read_boolean
-    from hermes.kernel.discovery import scan
-    from hermes.kernel.plugins import Plugins
-
-    invocation = ctx.find_object(Invocation) or Invocation()
-    settings = load({}, invocation.config_files, Path.cwd(), os.environ).settings
-    catalogue = scan()
-    plugins = Plugins(
-        settings.plugins,
-        catalogue,
-        report=lambda notice: click.echo(notice.text, err=True),
-        strict=read_boolean("HERMES_STRICT_PLUGINS", os.environ),
-    )
-    providers: list[Provider] = []
-    try:
-        plugins.load(GROUP, [entry_point.name for entry_point in catalogue.group(GROUP)])
-        providers.extend(item for _, item in plugins.collect("register_providers", GROUP))
-        yield providers
-    finally:
-        for provider in providers:
-            provider.close()
-        plugins.close()
-
-
-def _rows(provider: Provider) -> list[dict[str, Any]]:
-    stored = provider.stored() if isinstance(provider, Fetches) else {}
-    return [
-        {
-            "provider": provider.profile.name,
-            **asdict(row),
-            "path": str(stored[row.name]) if row.name in stored else None,
-        }
-        for row in provider.models()
-    ]
-
-
-def _fetcher(providers: list[Provider], model: str, name: str | None) -> _FetchingProvider:
+def _fetcher(providers: Sequence[Provider], model: str, name: str | None) -> _FetchingProvider:
     """The provider to fetch with: the one named, else one that lists the model, else the first that can fetch."""
     able: list[_FetchingProvider] = [p for p in providers if isinstance(p, Fetches)]
     if name is not None:
