@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import Self
@@ -32,12 +32,13 @@ from hermes.kernel.errors import (
 from hermes.kernel.events import Event, Notice
 from hermes.kernel.interrupts import Token
 from hermes.kernel.journal import MemoryStore
-from hermes.kernel.messages import Image, Usage
+from hermes.kernel.messages import Image, Json, Usage
 from hermes.kernel.roles import ChildResult, ChildTask, DelegateInfo
 from hermes.kernel.running import Running
 from hermes.kernel.services import Services, build, open_store
 from hermes.kernel.sessions import SessionStore
 from hermes.kernel.state import TurnResult
+from hermes.kernel.structured import checked_schema
 from hermes.kernel.toolrunner import Person
 
 _LOG = logging.getLogger("hermes.agent")
@@ -187,15 +188,17 @@ class Agent:
 
     # ---- Turns ------------------------------------------------------------------------------------------------------
 
-    def run(self, text: str, images: Sequence[Image] = ()) -> TurnResult:
+    def run(self, text: str, images: Sequence[Image] = (), *, schema: Mapping[str, Json] | None = None) -> TurnResult:
         """One turn, to its end, in the session that is open, else in a new one.
 
-        Raises AgentBusy while another turn runs, SettingsError or UsageError for what cannot begin; what a provider,
-        tool, plugin or store does ends in the result.
+        With a JSON Schema, `structured` of the result is the answer as a value that fits it. Raises AgentBusy while
+        another turn runs, SettingsError or UsageError for what cannot begin; what a provider, tool, plugin or store
+        does ends in the result.
         """
         if not text.strip() and not images:
             raise UsageError("the message is empty")
-        return self._turn(lambda conversation, token: conversation.run(text, images, token))
+        plain = None if schema is None else checked_schema(schema)
+        return self._turn(lambda conversation, token: conversation.run(text, images, token, plain))
 
     def resume(self, session_id: str) -> TurnResult:
         """Finish the turn of a session that a crash cut off; UsageError when it has none."""

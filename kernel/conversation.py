@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
+from functools import partial
 from pathlib import Path
 
 from hermes.kernel import prompt
@@ -14,7 +14,7 @@ from hermes.kernel.crashed import repaired
 from hermes.kernel.durable import DurableLog
 from hermes.kernel.effects import ApprovalRequest
 from hermes.kernel.endings import EndReason
-from hermes.kernel.errors import StopRun, UsageError
+from hermes.kernel.errors import UsageError
 from hermes.kernel.events import Event, Notice, SessionStarted, ToolProgress, TurnFinished, TurnStarted
 from hermes.kernel.history import repair
 from hermes.kernel.interrupts import Token
@@ -26,11 +26,10 @@ from hermes.kernel.running import Running
 from hermes.kernel.runtime import Runtime
 from hermes.kernel.services import Services
 from hermes.kernel.sessions import Epoch, SessionLog, SessionStore, Snapshot
+from hermes.kernel.sidecalls import SideCalls
 from hermes.kernel.state import Limits, TurnResult, TurnState
-from hermes.kernel.toolrunner import Person, Surroundings, ToolRunner, approved_of, spill
-
-CONTEXT_MAX_CHARS = 20_000
-"""What plugins may add to one user message; more goes to a file (hooks.md, provide_turn_context)."""
+from hermes.kernel.toolrunner import Person, Surroundings, ToolRunner, approved_of
+from hermes.kernel.turncontext import turn_context
 
 STORE_FAILED = "the session could not be written, and sessions.stop_when_failing makes that a stop"
 
@@ -169,26 +168,33 @@ class Conversation:
 
     # ---- Turns ------------------------------------------------------------------------------------------------------
 
-    def run(self, text: str, images: Sequence[Image], token: Token) -> TurnResult:
+    def run(
+        self, text: str, images: Sequence[Image], token: Token, schema: Mapping[str, Json] | None = None
+    ) -> TurnResult:
         """One turn from a user's message, which is on disk before anything else happens."""
         said: tuple[Text | Image, ...] = (*((Text(clean(text)),) if text.strip() else ()), *images)
         self._token = token
         row = self.log.put_inbox("input", said)
         # input that a crash kept from its turn goes first: it is in the inbox, and nothing is lost
         earlier = [r for r in self.log.waiting("input") if r.id != row]
-        parts = (*(p for r in earlier for p in r.parts), *said, *self._added(text, token))
+        info = TurnInfo(self.log.id, 0, text, str(self.services.places.cwd), messages=self.snapshot.messages)
+        added = turn_context(self.services.plugins, info, token, self._results_folder())
+        parts = (*(p for r in earlier for p in r.parts), *said, *added)
         taken = (*(r.id for r in earlier), row)
-        return self._turn(UserInput(parts, taken), text, token)
+        return self._turn(UserInput(parts, taken), text, token, schema)
 
     def resume(self, token: Token) -> TurnResult:
         """Finish the turn that a crash cut off; UsageError when there is none."""
         self._token = token
+        open_turn = self.snapshot.open_turn
+        state: Json = self.log.beginning(open_turn.id).state if open_turn else None
+        schema = (state or {}).get("schema")
         # first what no turn has taken: without it, the end of the turn before would be given as the answer
         if waiting := self.log.waiting("input"):
             parts = tuple(p for row in waiting for p in row.parts)
-            return self._turn(UserInput(parts, tuple(r.id for r in waiting)), waiting[-1].text, token)
-        if self.snapshot.open_turn is not None and self.snapshot.messages:
-            return self._turn(None, "", token)
+            return self._turn(UserInput(parts, tuple(r.id for r in waiting)), waiting[-1].text, token, schema)
+        if open_turn is not None and self.snapshot.messages:
+            return self._turn(None, "", token, schema)
         raise UsageError(f"session {self.log.id} has no unfinished turn; give a prompt to go on with it")
 
     def steer(self, text: str) -> None:
@@ -196,8 +202,8 @@ class Conversation:
         said = clean(text)
         self.runtime.inbox.put(self.log.put_inbox("steer", (Text(said),)), said)
 
-    def _turn(self, given: UserInput | None, text: str, token: Token) -> TurnResult:
-        state = self._state()
+    def _turn(self, given: UserInput | None, text: str, token: Token, schema: Mapping[str, Json] | None) -> TurnResult:
+        state = self._state(schema)
         self.state = state
         if given is None and self.snapshot.open_turn is not None:
             state.turn, state.iterations = self.snapshot.open_turn.id, self.snapshot.open_turn.iterations
@@ -244,10 +250,10 @@ class Conversation:
             )
         )
 
-    def _state(self) -> TurnState:
-        limits, chain = self.services.settings.limits, self.services.chain()
-        known = dict(self.snapshot.state)
-        name = chain[0].name
+    def _state(self, schema: Mapping[str, Json] | None) -> TurnState:
+        services = self.services
+        limits, known = services.settings.limits, dict(self.snapshot.state)
+        chain = tuple(choice.name for choice in services.chain())
         return TurnState(
             self.log.id,
             0,
@@ -256,15 +262,18 @@ class Conversation:
             frozenset(n for n, t in self.tools.items() if t.idempotent),
             set(self.snapshot.call_ids),
             known,
-            tuple(choice.name for choice in chain),
-            known.get(f"window:{name}") or self.services.targets.window_of(name),
+            chain,
+            known.get(f"window:{chain[0]}") or services.targets.window_of(chain[0]),
             limits=Limits(
                 self.standing.iterations,
                 limits.warn_model_at,
                 limits.stop_after_failing_calls,
-                self.services.settings.request.attempts,
-                self.services.settings.model_options.max_output_tokens,
+                services.settings.request.attempts,
+                services.settings.model_options.max_output_tokens,
             ),
+            auxiliary=services.auxiliary(),
+            blind=services.blind(),
+            schema=schema,
         )
 
     def _store_beginning(self, state: TurnState) -> None:
@@ -274,27 +283,6 @@ class Conversation:
         self._must_store_epoch = False
         if changes or epoch:
             self.log.record(state.turn, changes, iterations=state.iterations, attempts=state.attempts, epoch=epoch)
-
-    def _added(self, text: str, token: Token) -> tuple[Text, ...]:
-        """What plugins add to the user's message; too much of it is cut, and says so."""
-        if not self.services.plugins.wants("provide_turn_context"):
-            return ()
-        info = TurnInfo(self.log.id, 0, text, str(self.services.places.cwd), messages=self.snapshot.messages)
-        try:
-            given = self.services.plugins.gather("provide_turn_context", turn=info)
-        except StopRun as stop:
-            token.set(EndReason.INTERRUPTED, stop.why or "a plugin stopped the run")
-            return ()
-        texts = [clean(str(answer)) for _, answer in given if str(answer).strip()]
-        return tuple(Text(self._bounded(t), "context") for t in texts)
-
-    def _bounded(self, text: str) -> str:
-        if len(text) <= CONTEXT_MAX_CHARS:
-            return text
-        path = spill(self._results_folder(), f"context-{int(time.time() * 1000)}", text)
-        if path is None:
-            return f"{text[:CONTEXT_MAX_CHARS]}\n[… cut]"
-        return f"{text[:CONTEXT_MAX_CHARS]}\n[… cut: all {len(text)} characters are in {path}]"
 
     # ---- What the runtime asks for ----------------------------------------------------------------------------------
 
@@ -337,6 +325,7 @@ class Conversation:
                 return self.standing.person.question(question, choices)
 
         own = services.settings.plugins.settings.get(tool.toolset, {})
+        aside = SideCalls(services, self.log.id, self.emit, self.runtime.child_usage.append)
         return ToolContext(
             session_id=self.log.id,
             call_id=call_id,
@@ -352,6 +341,7 @@ class Conversation:
             deadline=running.deadline,
             depth=self.standing.depth,
             memory=services.memory(),
+            ask_model=partial(aside.ask, running.token),
         )
 
     def _cwd(self, known: Mapping[str, Json]) -> Path:

@@ -10,8 +10,8 @@ from hermes.kernel.endings import EndReason
 from hermes.kernel.errors import SessionBusy
 from hermes.kernel.history import closing, repair, result_text
 from hermes.kernel.messages import Message, ToolCall, ToolResult
+from hermes.kernel.resting import tool_message
 from hermes.kernel.sessions import SessionLog, SessionStore
-from hermes.kernel.turn import tool_message
 
 CRASHED = "The process died during this turn."
 

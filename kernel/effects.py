@@ -76,7 +76,8 @@ class Fault:
     """A call of the model that gave no reply.
 
     `detail` is one line for a person, without secrets. `limit_tokens` is a stated context window. `partial` is the text
-    that had been streamed. `budget` says which budget refused, for kind `budget`.
+    that had been streamed. `budget` says which budget refused, for kind `budget`. `other_keys` of the same provider
+    are ready, where another key may get past it.
     """
 
     kind: FaultKind
@@ -87,6 +88,7 @@ class Fault:
     budget: EndReason | None = None
     spent: Spent = field(default_factory=Spent)
     steering: tuple[Steer, ...] = ()
+    other_keys: int = 0
 
 
 @dataclass(frozen=True, slots=True)

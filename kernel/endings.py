@@ -27,6 +27,7 @@ class EndReason(StrEnum):
     EMPTY_ANSWER = "empty_answer"
     STUCK_CALLS = "stuck_calls"
     INVALID_TOOLS = "invalid_tools"
+    SCHEMA_UNMET = "schema_unmet"
     REFUSED = "refused"
     CONTEXT_FULL = "context_full"
     PLUGIN = "plugin"
@@ -75,6 +76,7 @@ EXIT_CODES: dict[EndReason, int] = {
     EndReason.EMPTY_ANSWER: 8,
     EndReason.STUCK_CALLS: 8,
     EndReason.INVALID_TOOLS: 8,
+    EndReason.SCHEMA_UNMET: 8,
     EndReason.REFUSED: 9,
     EndReason.CONTEXT_FULL: 10,
     EndReason.PLUGIN: 11,

@@ -36,8 +36,11 @@ class TurnStarted(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelCallStarted(Event):
+    """`purpose` is the ModelRequest's: no text is streamed of a call that is not for the conversation."""
+
     attempt: int
     target: str
+    purpose: str = "turn"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +70,8 @@ class ModelCallEnded(Event):
     stop_reason: str = ""
     fault: str = ""
     usage: Usage = field(default_factory=Usage)
+    target: str = ""
+    purpose: str = "turn"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,10 +26,13 @@ from hermes.kernel.history import with_note
 from hermes.kernel.interrupts import Token
 from hermes.kernel.messages import Message, ModelReply, ModelRequest, Usage
 from hermes.kernel.plugins import Plugins
+from hermes.kernel.pricing import cost_usd
 from hermes.kernel.providers import Parameters, Stream, Target, Timeouts, WireFault, WireFormat
 from hermes.kernel.roles import ModelCallInfo
 from hermes.kernel.sessions import Epoch
-from hermes.kernel.targets import Targets, cost_usd
+from hermes.kernel.sight import as_seen
+from hermes.kernel.structured import for_target
+from hermes.kernel.targets import Targets
 
 
 @dataclass(slots=True)
@@ -56,12 +59,15 @@ class Serialised:
         del self._messages[same:], self._pieces[same:]
         for message in messages[same:]:
             self._messages.append(message)
-            self._pieces.append(self.wire.encode(message, self.target))
+            self._pieces.append(self.encoded(message))
         if not note:
             return self._pieces
         noted = with_note(messages[-1:], note)
-        last = self.wire.encode(noted[-1], self.target)
+        last = self.encoded(noted[-1])
         return [*(self._pieces if len(noted) > 1 else self._pieces[:-1]), last]
+
+    def encoded(self, message: Message) -> bytes:
+        return self.wire.encode(as_seen(message, self.target), self.target)
 
 
 CLOSING_GRACE_S = 20.0
@@ -90,17 +96,21 @@ class ModelCalls:
     _partial: list[str] = field(default_factory=list)
     _spent: Usage = field(default_factory=Usage)
     _expected_tokens: int = 0
+    _asked: Target | None = None
     _overdrawn: bool = False
+    _is_shown: bool = True
 
     def begin_turn(self) -> None:
         self._overdrawn = False
 
     def ask(self, effect: AskModel, token: Token) -> tuple[ModelReply | Fault, Usage]:
         """The reply or the fault, and what all real calls inside the wrappers cost."""
-        self._spent, self._partial = Usage(), []
-        info = ModelCallInfo(self.session, effect.target, effect.attempt, len(effect.request.messages))
+        request = effect.request
+        self._spent, self._partial, self._is_shown = Usage(), [], request.system is None
+        self._asked = None
+        info = ModelCallInfo(self.session, effect.target, effect.attempt, len(request.messages), request.purpose)
         self.plugins.observe("before_model_call", call=info)
-        self.emit(ModelCallStarted(attempt=effect.attempt, target=effect.target))
+        self.emit(ModelCallStarted(attempt=effect.attempt, target=effect.target, purpose=request.purpose))
         began = time.monotonic()
         outcome = self._outcome(effect, token)
         seconds = time.monotonic() - began
@@ -109,7 +119,15 @@ class ModelCalls:
         if fault and self._partial and not token():
             self.emit(AttemptDropped(attempt=effect.attempt, why=fault))
         self.emit(
-            ModelCallEnded(attempt=effect.attempt, seconds=seconds, stop_reason=stop, fault=fault, usage=self._spent)
+            ModelCallEnded(
+                attempt=effect.attempt,
+                seconds=seconds,
+                stop_reason=stop,
+                fault=fault,
+                usage=self._spent,
+                target=effect.target,
+                purpose=request.purpose,
+            )
         )
         if self.plugins.wants("after_model_call"):
             after = replace(info, seconds=seconds, stop_reason=stop, fault=fault, usage=self._spent)
@@ -131,7 +149,8 @@ class ModelCalls:
         except WireFault as fault:
             if fault.cause == "connection":
                 self.targets.forget(effect.target)
-            return replace(classify(fault), partial=self.partial)
+            named = replace(classify(fault), partial=self.partial)
+            return named if self._asked is None else self.targets.refused(self._asked, named)
         except Refused as refused:
             return Fault(FaultKind.BUDGET, refused.budget.value, partial=self.partial, budget=refused.budget)
         except StopRun as stop:  # the runtime looks at the token: what was paid and streamed till then is kept
@@ -155,13 +174,15 @@ class ModelCalls:
             raise Refused(refused)
         usage = Usage()
         try:
-            parameters = self._parameters(request)
+            keyed = self._asked = self.targets.with_key(target)
+            request = for_target(request, target, has_tools=request.system is None and bool(self.epoch().tools))
+            parameters = self._parameters(request, target)
             body = self._body(wire, target, request, parameters)
-            stream = wire.open(body, parameters, target, self._timeouts())
+            stream = wire.open(body, parameters, keyed, self._timeouts())
             reply = self._stream(stream, effect.attempt, token, CLOSING_GRACE_S if overdraws else 0.0)
             usage = reply.usage
             if usage.cost_usd is None:
-                usage = replace(usage, cost_usd=cost_usd(target.row, usage))
+                usage = replace(usage, cost_usd=cost_usd(target, usage))
             self._expected_tokens = usage.total_tokens
             return replace(reply, usage=usage)
         finally:
@@ -175,6 +196,9 @@ class ModelCalls:
         return True
 
     def _body(self, wire: WireFormat, target: Target, request: ModelRequest, parameters: Parameters) -> Sequence[bytes]:
+        if request.system is not None:  # apart, so that neither prefix nor fragments of the conversation change
+            own = Serialised(wire, target, wire.prefix(request.system, (), target), epoch=0)
+            return wire.envelope(own.prefix, own.pieces(request.messages, request.note), parameters, target)
         epoch = self.epoch()
         kept = self._serialised.get(target.name)
         if kept is None or kept.epoch != epoch.number or kept.target is not target:
@@ -189,6 +213,8 @@ class ModelCalls:
         timer = self._timer(stream, grace_s)
         try:
             for delta in stream:
+                if not self._is_shown:
+                    continue
                 if delta.kind == "text":
                     self._partial.append(delta.text)
                     self.emit(TextDelta(attempt=attempt, text=delta.text))
@@ -213,15 +239,18 @@ class ModelCalls:
         timer.start()
         return timer
 
-    def _parameters(self, request: ModelRequest) -> Parameters:
-        options: ModelOptions = self.targets.settings.model_options
+    def _parameters(self, request: ModelRequest, target: Target) -> Parameters:
+        """`model_options` are the conversation's: an auxiliary model may not know them."""
+        options: ModelOptions = self.targets.settings.model_options if request.system is None else ModelOptions()
+        cap, most = request.output_cap or options.max_output_tokens, target.row.output_tokens if target.row else None
         return Parameters(
             self.targets.settings.display.stream,
             request.may_call,
             options.temperature,
-            request.output_cap or options.max_output_tokens,
+            min(cap, most) if cap and most else cap,  # more than a model can write is refused by some
             options.reasoning_effort,
             request.leave_out,
+            request.schema,
         )
 
     def _timeouts(self) -> Timeouts:

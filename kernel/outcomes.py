@@ -8,6 +8,7 @@ What follows the last Record of a life is lost in a crash, and is not missed: th
 from __future__ import annotations
 
 import dataclasses
+import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -85,6 +86,8 @@ def digest(effect: Effect) -> str:
     match effect:
         case AskModel(request=request):
             head = f"ask {effect.target} attempt {effect.attempt} {request.purpose} {len(request.messages)} messages"
+            if request.system is not None:  # messages of its own, which no Record before it has
+                head += f" own {zlib.crc32(repr((request.system, request.messages)).encode()):08x}"
             return f"{head} note {request.note}" if request.note else head
         case RunTools():
             return f"run {' '.join(c.id for c in effect.calls)}{'' if effect.may_start else ' (may not start)'}"
@@ -125,6 +128,9 @@ def state_to_json(state: TurnState) -> Json:
         "iterations": state.iterations,
         "attempts": state.attempts,
         "limits": {f.name: getattr(state.limits, f.name) for f in dataclasses.fields(Limits)},
+        "auxiliary": list(state.auxiliary),
+        "blind": sorted(state.blind),
+        "schema": state.schema,
     }
 
 
@@ -148,6 +154,9 @@ def state_from_json(
         data["iterations"],
         data["attempts"],
         Limits(**limits),
+        tuple(data["auxiliary"]),
+        frozenset(data["blind"]),
+        data["schema"],
     )
 
 
@@ -172,7 +181,8 @@ def outcome_to_json(outcome: Outcome | Stopped) -> Json:
             return {"type": "answered", **_reply_to_json(outcome.reply), **_carried(outcome)}
         case Fault():
             names = ("kind", "detail", "retry_after_s", "limit_tokens", "partial", "budget")
-            return {"type": "fault", **_told(outcome, *names), **_carried(outcome)}
+            keys = {"other_keys": outcome.other_keys} if outcome.other_keys else {}
+            return {"type": "fault", **_told(outcome, *names), **keys, **_carried(outcome)}
         case Ran():
             return {"type": "ran", "results": [part_to_json(r) for r in outcome.results], **_carried(outcome)}
         case Stopped():
@@ -197,7 +207,7 @@ def outcome_from_json(data: Json) -> Outcome | Stopped:
         case "answered":
             return Answered(_reply_from_json(data), **_carried_from(data))
         case "fault":
-            names = ("detail", "retry_after_s", "limit_tokens", "partial")
+            names = ("detail", "retry_after_s", "limit_tokens", "partial", "other_keys")
             told = {name: data[name] for name in names if name in data}
             return Fault(FaultKind(data["kind"]), budget=_reason(data.get("budget")), **told, **_carried_from(data))
         case "ran":

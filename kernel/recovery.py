@@ -59,19 +59,31 @@ POLICIES: dict[FaultKind, Policy] = {
 
 @dataclass(slots=True)
 class Tries:
-    """How often the target in use has failed, and in all, within one turn."""
+    """How often the target in use has failed, and in all, within one turn.
+
+    A fault that another key may get past is no attempt of the target (`goes_on`: the next key is to be tried at once).
+    That happens at most once for each of the keys that were ready at the first such fault, however short they rest.
+    """
 
     on_target: int = 0
     in_all: int = 0
     seen: list[FaultKind] = field(default_factory=list)
+    goes_on: bool = False
+    _keys: int = 0
+    _keys_tried: int = 0
 
     def add(self, fault: Fault) -> None:
-        self.on_target += 1
         self.in_all += 1
         self.seen.append(fault.kind)
+        self._keys = self._keys or fault.other_keys
+        self.goes_on = fault.other_keys > 0 and self._keys_tried < self._keys
+        if self.goes_on:
+            self._keys_tried += 1
+        else:
+            self.on_target += 1
 
     def next_target(self) -> None:
-        self.on_target = 0
+        self.on_target = self._keys = self._keys_tried = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +105,12 @@ Decision = Retry | NextTarget | GiveUp
 
 
 def decide(fault: Fault, tries: Tries, *, attempts: int, has_next: bool, seed: str) -> Decision:
-    """The table's answer. `attempts` bounds the calls of one target; `seed` makes the jitter differ between turns."""
+    """The table's answer. `attempts` bounds the calls of one target; `seed` makes the jitter differ between turns.
+
+    While another key is ready, it is tried first and without waiting: the fault is the key's, not the target's.
+    """
+    if tries.goes_on:
+        return Retry(0.0)
     policy = POLICIES[fault.kind]
     most = min(attempts, policy.most_attempts or attempts)
     wait_s = _wait(fault, policy, tries, seed)

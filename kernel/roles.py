@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
 
 from hermes.kernel.endings import EndReason
-from hermes.kernel.messages import Image, Json, Message, Status, Text, Usage
+from hermes.kernel.errors import ToolError
+from hermes.kernel.messages import Image, Json, Message, Purpose, Status, Text, Usage
 from hermes.kernel.providers import ToolSchema
 from hermes.kernel.sessions import SessionSearch
 
@@ -112,13 +113,40 @@ class Cancelled(Protocol):
         ...
 
 
+class ModelAsker(Protocol):
+    """How a tool asks a model on the side."""
+
+    def __call__(
+        self,
+        prompt: str,
+        *,
+        images: Sequence[Image] = (),
+        schema: Mapping[str, Json] | None = None,
+        system: str = "",
+    ) -> str:
+        """What the auxiliary model (the settings' `auxiliary.model`, else the main one) answers to this alone.
+
+        It knows nothing of the conversation and has no tools. With `schema` the text is JSON that fits it. It is paid
+        for from the run's budget, and ends with the call's deadline and with the turn. Raises ToolError with what went
+        wrong.
+        """
+        ...
+
+
+def _no_model(
+    prompt: str, *, images: Sequence[Image] = (), schema: Mapping[str, Json] | None = None, system: str = ""
+) -> str:
+    raise ToolError("there is no model to ask here")
+
+
 @dataclass(frozen=True, slots=True)
 class ToolContext:
     """What a running call may use of the kernel. Filled by `agent.py`; safe to use from the call's own thread.
 
     `ask` returns what the person said, or None when there is no one to ask; the deadline stands still meanwhile.
-    `spawn` runs children to their end and returns one result a task, in order. `state` is the session's state as it was
-    when the call began. `settings` is the plugin's own part of the settings. `deadline` is in `time.monotonic()`.
+    `spawn` runs children to their end and returns one result a task, in order. `ask_model` asks a model on the side.
+    `state` is the session's state as it was when the call began. `settings` is the plugin's own part of the settings.
+    `deadline` is in `time.monotonic()`.
     """
 
     session_id: str
@@ -135,6 +163,7 @@ class ToolContext:
     deadline: float | None = None
     depth: int = 0
     memory: MemoryBackend | None = None
+    ask_model: ModelAsker = _no_model
 
 
 # ---- Memory, prompt, context ----------------------------------------------------------------------------------------
@@ -228,12 +257,13 @@ class BatchEngine(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ModelCallInfo:
-    """For `before/after_model_call`; the fields after `attempt` are set in `after`."""
+    """For `before/after_model_call`; the fields after `purpose` (the ModelRequest's) are set in `after`."""
 
     session: str
     target: str
     attempt: int
     messages: int
+    purpose: Purpose = "turn"
     seconds: float = 0.0
     stop_reason: str = ""
     fault: str = ""

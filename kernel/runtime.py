@@ -176,24 +176,15 @@ class Runtime:
         outcome, usage = self.models.ask(effect, token)
         spent = Spent(usage, self.models.ledger.exhausted())
         if isinstance(outcome, Fault):
-            return Fault(
-                outcome.kind,
-                outcome.detail,
-                outcome.retry_after_s,
-                outcome.limit_tokens,
-                outcome.partial,
-                outcome.budget,
-                spent,
-                self.inbox.take(),
-            )
+            return replace(outcome, spent=spent, steering=self.inbox.take())
         return Answered(outcome, spent, self.inbox.take())
 
     def _run_tools(self, effect: RunTools, state: TurnState) -> Ran:
         if self._around is None:
             raise RuntimeError("RunTools outside a turn")
-        self.child_usage.clear()
         done = self.tools.run(effect, state.known, self._around)
         usage = sum(self.child_usage, Usage())
+        self.child_usage.clear()
         return Ran(done.results, Spent(usage, self.models.ledger.exhausted()), self.inbox.take())
 
     def _record(self, effect: Record, state: TurnState) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from hermes.kernel.budget import BudgetLimits, Ledger
+from hermes.kernel.choosing import Choice
 from hermes.kernel.config.settings import Settings
 from hermes.kernel.discovery import Catalogue, scan
 from hermes.kernel.errors import PluginError, SettingsError, StopRun, StoreError
@@ -18,7 +19,7 @@ from hermes.kernel.paths import home
 from hermes.kernel.plugins import Plugins, flag_from_environ
 from hermes.kernel.roles import ContextEngine, MemoryBackend, PromptSection, Tool
 from hermes.kernel.sessions import SessionStore
-from hermes.kernel.targets import Choice, Targets
+from hermes.kernel.targets import Targets
 from hermes.kernel.tools import kernel_tools
 
 KERNEL = "kernel"
@@ -48,6 +49,7 @@ class Services:
     _tools: dict[str, Tool] = field(default_factory=dict)
     _sections: list[PromptSection] = field(default_factory=list)
     _chain: tuple[Choice, ...] = ()
+    _auxiliary: tuple[str, ...] = ()
 
     # ---- Models -----------------------------------------------------------------------------------------------------
 
@@ -55,8 +57,19 @@ class Services:
         """The primary and the fallbacks, as `provider:model` and why."""
         if not self._chain:
             primary = self.targets.choose()
+            self._auxiliary = tuple(self.targets.choose(spec).name for spec in (self.settings.auxiliary.model,) if spec)
             self._chain = (primary, *(self.targets.choose(spec) for spec in self.settings.fallback))
         return self._chain
+
+    def auxiliary(self) -> tuple[str, ...]:
+        """The model of auxiliary calls, as `provider:model`; none where the settings name none."""
+        self.chain()
+        return self._auxiliary
+
+    def blind(self) -> frozenset[str]:
+        """The models of this run, as `provider:model`, of which it is known that they cannot be shown images."""
+        names = (*(choice.name for choice in self.chain()), *self.auxiliary())
+        return frozenset(name for name in names if self.targets.known_of(name).row.images is False)
 
     # ---- What plugins bring -----------------------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -52,7 +52,8 @@ class TurnState:
 
     `messages` is the live conversation, owned by the turn: it changes this list first and yields the `Record` next.
     `known` is the durable session state. `targets` is the chain, the primary first. `iterations` and `attempts` are
-    those already used when a turn goes on after a crash.
+    those already used when a turn goes on after a crash. `auxiliary` are the targets of auxiliary calls, in their
+    order, and `blind` those of both that cannot be shown images. `schema` is a JSON Schema that the answer must fit.
     """
 
     session_id: str
@@ -67,6 +68,9 @@ class TurnState:
     iterations: int = 0
     attempts: int = 0
     limits: Limits = field(default_factory=Limits)
+    auxiliary: tuple[str, ...] = ()
+    blind: frozenset[str] = frozenset()
+    schema: Mapping[str, Json] | None = None
 
     target: int = 0
     usage: Usage = field(default_factory=Usage)
@@ -133,7 +137,8 @@ class TurnResult:
     """How a turn ended.
 
     `answer` None: it gave none; `partial` is then what there is of one. `detail` is one line for a person. `steering`
-    is what the user said meanwhile and no message took. `stored` False: a write failed, so not all of it is on disk.
+    is what the user said meanwhile and no message took. `structured` is the answer as the JSON that `schema` asked for,
+    None when there was no schema or it does not fit. `stored` False: a write failed, so not all of it is on disk.
     """
 
     session_id: str
@@ -149,6 +154,7 @@ class TurnResult:
     steering: tuple[str, ...] = ()
     model: str = ""
     messages: tuple[Message, ...] = ()
+    structured: Json = None
 
     @property
     def text(self) -> str:

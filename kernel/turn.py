@@ -4,15 +4,17 @@ The tail of the conversation says what comes next: a message with open calls →
 candidate answer; anything else → ask the model. So `turn(state, None)` goes on with a turn that a crash cut off.
 
 Each kind of effect is yielded in one helper that takes over all that comes with its outcome. Nothing is yielded between
-the outcome of RunTools and the Record of its results. A turn that ends other than by an answer does so in one Record.
+the outcome of RunTools and the Record of its results, but for the description of images in `begin`. A turn that ends
+other than by an answer does so in one Record.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
 
 from hermes.kernel.asking import ask, first_target
+from hermes.kernel.auxiliary import described
 from hermes.kernel.effects import (
     Change,
     Consult,
@@ -28,8 +30,8 @@ from hermes.kernel.effects import (
 )
 from hermes.kernel.endings import EndReason
 from hermes.kernel.events import AssistantMessage
-from hermes.kernel.history import closing, result_text, tidy_result, user_message
-from hermes.kernel.messages import Message, ModelReply, ModelRequest, Text, ToolCall, ToolResult, UserInput, clean
+from hermes.kernel.history import user_message
+from hermes.kernel.messages import Json, Message, ModelReply, ModelRequest, Text, ToolCall, ToolResult, UserInput, clean
 from hermes.kernel.replies import (
     CONTINUE,
     CUT,
@@ -47,7 +49,9 @@ from hermes.kernel.replies import (
     larger_cap,
     stored,
 )
+from hermes.kernel.resting import CUT_OFF, closing_text, open_calls, resting, tool_message
 from hermes.kernel.state import Effects, Ended, TurnResult, TurnState
+from hermes.kernel.structured import as_object, fitted, misfit_note
 
 MOST_OBJECTIONS = 3
 """How often `choose_turn_end` may send an answer back in one turn (hooks.md)."""
@@ -68,6 +72,8 @@ class Progress:
     empties: int = 0
     invalid_steps: int = 0
     objections: int = 0
+    repaired: bool = False
+    text_only: bool = False
     warned: set[float] = field(default_factory=set)
     repeats: Repeats = field(default_factory=Repeats)
     must_answer: EndReason | None = None
@@ -96,6 +102,11 @@ def begin(state: TurnState, text: UserInput) -> Effects:
     results: tuple[ToolResult, ...] = ()
     if runnable := tuple(c for c in open_calls(state) if not c.problem):
         results = yield from run(state, runnable, may_start=False)
+    try:
+        text = yield from described(state, text)
+    except Stopped as stop:  # the results are not recorded yet, so they go with it
+        stop.results = results
+        raise
     yield Record((begun(state, text, results),))
 
 
@@ -114,7 +125,8 @@ def converse(state: TurnState, progress: Progress) -> Effects:
             if result := (yield from candidate(state, progress)):
                 return result
         elif reason := must_end(state, progress):
-            return (yield from final_answer(state, reason))
+            if result := (yield from final_answer(state, reason)):
+                return result
         else:
             yield from step(state, progress)
 
@@ -132,29 +144,35 @@ def must_end(state: TurnState, progress: Progress) -> EndReason | None:
 
 def step(state: TurnState, progress: Progress) -> Effects:
     """One reply of the model, and what it leads to."""
-    notes = (CONTINUE if state.messages[-1].origin == "partial" else "", progress.note, budget_note(state, progress))
+    is_rest, may_call = state.messages[-1].origin == "partial", not progress.text_only
+    notes = (CONTINUE if is_rest else "", progress.note, budget_note(state, progress))
     progress.note = ""
-    request = ModelRequest((), "\n".join(n for n in notes if n), output_cap=progress.cap)
+    schema = None if is_rest else asked_schema(state)  # the rest of an object does not fit by itself
+    request = ModelRequest((), "\n".join(n for n in notes if n), may_call, progress.cap, schema=schema)
     reply = yield from ask(state, request)
     if reply is None:
         return
     state.iterations += 1
-    match kind_of(reply, may_call=True):
+    match kind_of(reply, may_call=may_call):
         case Kind.CALLS | Kind.TEXT:
             progress.empties = progress.continuations = 0
-            progress.recut = False
-            yield from accept(state, reply)
+            progress.recut = progress.text_only = False
+            yield from accept(state, reply, may_call=may_call)
         case Kind.CUT_TEXT:
-            yield from continue_text(state, progress, reply)
+            yield from continue_text(state, progress, reply, may_call=may_call)
         case Kind.CUT_CALL:
             yield from cut_call(state, progress, reply)
         case kind:
             no_answer(progress, reply, kind)
 
 
-def accept(state: TurnState, reply: ModelReply, origin: str = "") -> Effects:
+def asked_schema(state: TurnState) -> Mapping[str, Json] | None:
+    return None if state.schema is None else as_object(state.schema)
+
+
+def accept(state: TurnState, reply: ModelReply, origin: str = "", *, may_call: bool = True) -> Effects:
     """Record a reply; steering that came with an answer follows it and keeps the turn going."""
-    message = stored(reply, state, may_call=True, origin=origin)
+    message = stored(reply, state, may_call=may_call, origin=origin)
     steer, taken = steering(state) if not message.calls and not origin else ((), ())
     more = (Message("user", steer, "steer"),) if steer else ()
     yield Record((state.place(message, *more, taken=taken),))
@@ -162,9 +180,9 @@ def accept(state: TurnState, reply: ModelReply, origin: str = "") -> Effects:
         yield Notify(AssistantMessage(text=message.text))
 
 
-def continue_text(state: TurnState, progress: Progress, reply: ModelReply) -> Effects:
+def continue_text(state: TurnState, progress: Progress, reply: ModelReply, *, may_call: bool) -> Effects:
     progress.empties = 0
-    yield from accept(state, reply, origin="partial")
+    yield from accept(state, reply, "partial", may_call=may_call)
     progress.continuations += 1
     if progress.continuations > MOST_CONTINUATIONS:
         raise Ended(EndReason.CUT_TEXT, DETAILS[EndReason.CUT_TEXT])
@@ -205,10 +223,6 @@ def budget_note(state: TurnState, progress: Progress) -> str:
 # ---- Run tools ------------------------------------------------------------------------------------------------------
 
 
-def open_calls(state: TurnState) -> tuple[ToolCall, ...]:
-    return state.messages[-1].calls if state.messages else ()
-
-
 def run(state: TurnState, calls: tuple[ToolCall, ...], *, may_start: bool) -> Effects:
     """The one place that yields RunTools; gives the results and takes over what came with them."""
     outcome = yield RunTools(calls, may_start)
@@ -227,20 +241,6 @@ def run_calls(state: TurnState, progress: Progress) -> Effects:
     steer, taken = steering(state)
     yield Record((state.append(Message("tool", (*message.parts, *steer)), taken=taken),))
     watch_calls(state, progress, calls, message)
-
-
-def tool_message(calls: tuple[ToolCall, ...], results: tuple[ToolResult, ...]) -> Message:
-    """One tool message for a batch: the results of what ran, an error for each call that has a problem."""
-    found = {r.call_id: r for r in results}
-    parts = []
-    for call in calls:
-        if call.problem:
-            advice = " Split the work into several smaller calls." if call.problem.startswith(CUT) else ""
-            parts.append(result_text(call.id, "error", f"This call was not run: {call.problem}{advice}"))
-        else:
-            result = tidy_result(found[call.id])
-            parts.append(ToolResult(result.call_id, result.status, result.parts, None, result.replay))
-    return Message("tool", tuple(parts))
 
 
 def watch_calls(state: TurnState, progress: Progress, calls: tuple[ToolCall, ...], message: Message) -> None:
@@ -285,24 +285,47 @@ def steering(state: TurnState) -> tuple[tuple[Text, ...], tuple[int, ...]]:
 def candidate(state: TurnState, progress: Progress) -> Effects:
     """A complete text: the answer, unless a plugin objects; gives the result, or None when the turn goes on."""
     answer = state.messages[-1].text
+    if state.schema is not None and (problem := fitted(answer, state.schema)[1]):
+        return (yield from mend(state, progress, state.schema, problem))
     if progress.objections < MOST_OBJECTIONS and must_end(state, progress) is None:
         choice = yield Consult("turn_end", {"answer": answer, "objections": progress.objections})
         if isinstance(choice, Objection) and choice.message.strip():
             progress.objections += 1
-            yield Notify(AssistantMessage(text=answer))
-            yield Record((state.append(user_message((Text(choice.message),), "nudge")),))
-            return None
-    yield Record((TurnEnded(EndReason.COMPLETED, answer),))
+            return (yield from nudge(state, answer, choice.message))
+    return (yield from end(state, EndReason.COMPLETED, answer))
+
+
+def mend(state: TurnState, progress: Progress, schema: Mapping[str, Json], problem: str) -> Effects:
+    """An answer that does not fit the schema: let the model write it again once, else end with what there is."""
+    answer = state.messages[-1].text
+    if progress.repaired or state.exhausted is not None:
+        return (yield from end(state, EndReason.SCHEMA_UNMET, answer, f"the answer does not fit the schema: {problem}"))
+    progress.repaired = progress.text_only = True
+    return (yield from nudge(state, answer, misfit_note(problem, schema)))
+
+
+def nudge(state: TurnState, answer: str, message: str) -> Effects:
+    """Send an answer back; the model reads `message`, and the turn goes on."""
+    yield Notify(AssistantMessage(text=answer))
+    yield Record((state.append(user_message((Text(message),), "nudge")),))
+
+
+def end(state: TurnState, reason: EndReason, answer: str, detail: str = "") -> Effects:
+    """End the turn with the text that is its last message."""
+    yield Record((TurnEnded(reason, answer),))
     yield Notify(AssistantMessage(text=answer, final=True))
-    return result_of(state, EndReason.COMPLETED, answer)
+    return result_of(state, reason, answer, detail)
 
 
 def final_answer(state: TurnState, reason: EndReason) -> Effects:
-    """One last request that may not call tools; whatever comes of it, a budget's reason stays."""
+    """One last request that may not call tools; whatever comes of it, a budget's reason stays.
+
+    Gives None when its answer has yet to be held against a schema: the turn goes on with it as with any other.
+    """
     note = FINAL_NOTES.get(reason, FINAL_NOTES[EndReason.BUDGET_TOKENS])
     cap = state.limits.output_cap
     try:
-        reply = yield from ask(state, ModelRequest((), note, False, cap, "summary"))
+        reply = yield from ask(state, ModelRequest((), note, False, cap, "summary", schema=asked_schema(state)))
     except Ended as end:
         if not reason.is_budget:
             raise
@@ -312,6 +335,9 @@ def final_answer(state: TurnState, reason: EndReason) -> Effects:
         ends = state.exhausted or (EndReason.STUCK_CALLS if reason is EndReason.COMPLETED else reason)
         return (yield from settle(state, ends, DETAILS[ends], state.streamed))
     change = state.place(stored(reply, state, may_call=False))
+    if reason is EndReason.COMPLETED and state.schema is not None:
+        yield Record((change,))
+        return None
     answer = state.messages[-1].text
     yield Record((change, TurnEnded(reason, answer)))
     yield Notify(AssistantMessage(text=answer, final=True))
@@ -338,28 +364,6 @@ def settle(
     return result_of(state, reason, answer, detail)
 
 
-CUT_OFF = "This turn was cut off before it ended."
-
-
-def closing_text(reason: EndReason, detail: str) -> str:
-    if reason.is_stop:
-        who = "by the user" if reason is EndReason.INTERRUPTED else f"from outside ({reason.value})"
-        return f"This turn was stopped here {who}."
-    return f"This turn ended here ({reason.value}): {detail}" if detail else f"This turn ended here ({reason.value})."
-
-
-def resting(state: TurnState, results: tuple[ToolResult, ...], text: str) -> tuple[Message, ...]:
-    """The messages that bring the conversation to rest: results of open calls, then a closing one; maybe none."""
-    if not state.messages:
-        return ()
-    if calls := open_calls(state):
-        known = {r.call_id for r in results}
-        never = "was not run: the turn was stopped before it began."
-        lost = (result_text(c.id, "cancelled", f"{c.name} {never}") for c in calls if c.id not in known)
-        return (tool_message(calls, (*results, *lost)), closing(text))
-    return () if state.messages[-1].role == "assistant" else (closing(text),)
-
-
 def result_of(state: TurnState, reason: EndReason, answer: str | None, detail: str = "") -> TurnResult:
     last = state.messages[-1]
     return TurnResult(
@@ -371,6 +375,7 @@ def result_of(state: TurnState, reason: EndReason, answer: str | None, detail: s
         partial=last.text if last.origin == "partial" else "",
         iterations=state.iterations,
         usage=state.usage,
+        structured=None if state.schema is None or answer is None else fitted(answer, state.schema)[0],
         steering=tuple(s.text for s in state.steering),
         messages=tuple(state.messages),
     )

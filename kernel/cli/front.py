@@ -5,12 +5,24 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+from hermes.kernel.cli.attachments import Given, read_given
 from hermes.kernel.cli.display import Display, Look
-from hermes.kernel.cli.output import Ending, JsonOutput, Output, Stdout, StreamJsonOutput, TextOutput, ending_line
+from hermes.kernel.cli.output import (
+    Ending,
+    JsonOutput,
+    Output,
+    Stdout,
+    StreamJsonOutput,
+    StructuredOutput,
+    TextOutput,
+    ending_line,
+)
 from hermes.kernel.cli.run_settings import RunOptions, check_options, load_settings
+from hermes.kernel.cli.tally import Tally
 from hermes.kernel.config.settings import DisplaySettings, Settings
 from hermes.kernel.endings import EndReason
 from hermes.kernel.errors import HermesError, SessionNotFound, SettingsError, StopRun, UsageError
@@ -72,6 +84,7 @@ class Front:
         self.options = options
         self.model: str | None = None
         self.display, self.output = screen(options, DisplaySettings())
+        self._tally = Tally()
         self._agent: Agent | None = None
         self._person: TerminalPerson | None = None
 
@@ -82,6 +95,7 @@ class Front:
         from hermes.kernel.greeting import greet_new
 
         check_options(self.options)
+        given = read_given(self.options)
         with StopSignals(self._stop):
             loaded = load_settings(self.options, config_files)
             settings = loaded.settings
@@ -89,9 +103,9 @@ class Front:
             for line in (*loaded.warnings, *greet_new(scan(), home())):
                 self.display.notice(line)
             prompt = read_prompt(self.options.words, self.options.file, self.display.notice)
-            if not prompt and not self.options.resume:
+            if not prompt and not given.images and not self.options.resume:
                 prompt = self._ask_for_prompt()
-            return self._turn(settings, prompt)
+            return self._turn(settings, replace(given, prompt=prompt))
 
     def _configure(self, settings: Settings) -> None:
         """Do what the settings say of display and log."""
@@ -116,18 +130,20 @@ class Front:
         self._person = self._person or TerminalPerson(self.display.still)
         return self._person
 
-    def _turn(self, settings: Settings, prompt: str) -> Ending:
+    def _turn(self, settings: Settings, given: Given) -> Ending:
         from hermes.kernel.agent import Agent
 
         person = self._terminal_person() if self.options.interactive else None
         with Agent(settings, ask=person, on_event=self._on_event) as agent:
             self._agent = agent
-            result = drive(agent, self.options, prompt)
-            return ending_of(result, self.model, stored=result.stored and agent.store.path() != _IN_MEMORY)
+            result = drive(agent, self.options, given)
+            ending = ending_of(result, self.model, stored=result.stored and agent.store.path() != _IN_MEMORY)
+        return replace(ending, usage_by=self._tally.rows())
 
     def _on_event(self, event: Event) -> None:
         if isinstance(event, SessionStarted) and self.model is None:
             self.model = f"{event.provider}:{event.model}"
+        self._tally.on_event(event)
         self.display.on_event(event)
         self.output.on_event(event)
 
@@ -187,6 +203,8 @@ def _output(options: RunOptions, settings: DisplaySettings, display: Display) ->
         return JsonOutput(stdout)
     if options.output_format == "stream-json":
         return StreamJsonOutput(stdout)
+    if options.schema:
+        return StructuredOutput(stdout, terminal=terminal)
     return TextOutput(stdout, display, terminal=terminal, streams=settings.stream)
 
 
@@ -197,7 +215,7 @@ def _is_terminal(stream: TextIO | None) -> bool:
 # ---- The turn -------------------------------------------------------------------------------------------------------
 
 
-def drive(agent: Agent, options: RunOptions, prompt: str) -> TurnResult:
+def drive(agent: Agent, options: RunOptions, given: Given) -> TurnResult:
     """Choose the session and run its turn; without a prompt, finish the turn that a crash cut off."""
     agent.use_system_prompt(options.system_prompt)
     chosen = options.resume
@@ -207,12 +225,22 @@ def drive(agent: Agent, options: RunOptions, prompt: str) -> TurnResult:
         chosen = titled(agent.store, options.session)
     if chosen is not None:
         session = agent.attach(chosen, fork=options.fork)
-        return agent.run(prompt) if prompt else agent.resume(session)
+        return _run(agent, given) if given.prompt or given.images else _resume(agent, session, given)
     if options.session is not None and not options.fork:
         agent.begin(options.session)
     elif options.fork:
         raise SessionNotFound(f"--fork: there is no session {options.session!r} to copy; hermes sessions list")
-    return agent.run(prompt)
+    return _run(agent, given)
+
+
+def _run(agent: Agent, given: Given) -> TurnResult:
+    return agent.run(given.prompt, given.images, schema=given.schema)
+
+
+def _resume(agent: Agent, session: str, given: Given) -> TurnResult:
+    if given.schema is not None:
+        raise UsageError("--schema is for a new prompt; an unfinished turn keeps the schema that it began with")
+    return agent.resume(session)
 
 
 def titled(store: SessionStore, title: str) -> str | None:
@@ -240,4 +268,5 @@ def ending_of(result: TurnResult, model: str | None, *, stored: bool) -> Ending:
         model=result.model or model,
         stored=stored,
         steering=result.steering,
+        structured=result.structured,
     )

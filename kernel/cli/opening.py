@@ -1,4 +1,4 @@
-"""The session store that the settings name, for commands that need nothing else: only its plugin is imported."""
+"""What commands need of the settings: the session store, or the providers; only their plugins are imported."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from hermes.kernel.errors import SettingsError, UsageError
 if TYPE_CHECKING:
     from hermes.kernel.config.settings import Settings
     from hermes.kernel.events import Notice
+    from hermes.kernel.services import Services
     from hermes.kernel.sessions import SessionStore, StoreFactory
+    from hermes.kernel.targets import Targets
 
 
 def open_store(ctx: click.Context) -> SessionStore:
@@ -33,6 +35,41 @@ def open_store(ctx: click.Context) -> SessionStore:
     store = _factory(ctx, settings).open_store(settings.sessions, home())
     ctx.call_on_close(store.close)
     return store
+
+
+def open_services(ctx: click.Context) -> Services:
+    """What an agent stands on, until the command ends; its notices go to stderr."""
+    from hermes.kernel.config import load
+    from hermes.kernel.events import Notice
+    from hermes.kernel.services import build
+
+    invocation = ctx.find_object(Invocation) or Invocation()
+    settings = load({}, invocation.config_files, Path.cwd(), os.environ).settings
+    services = build(settings, lambda event: click.echo(event.text, err=True) if isinstance(event, Notice) else None)
+    ctx.call_on_close(services.close)
+    return services
+
+
+def open_targets(ctx: click.Context) -> Targets:
+    """The providers and models of the settings, until the command ends; a broken plugin is told on stderr."""
+    from hermes.kernel.config import load, read_boolean
+    from hermes.kernel.discovery import scan
+    from hermes.kernel.plugins import Plugins
+    from hermes.kernel.targets import Targets
+
+    invocation = ctx.find_object(Invocation) or Invocation()
+    settings = load({}, invocation.config_files, Path.cwd(), os.environ).settings
+    catalogue = scan()
+    plugins = Plugins(
+        settings.plugins,
+        catalogue,
+        report=lambda notice: click.echo(notice.text, err=True),
+        strict=read_boolean("HERMES_STRICT_PLUGINS", os.environ),
+    )
+    ctx.call_on_close(plugins.close)
+    targets = Targets(settings, catalogue, plugins, os.environ)
+    ctx.call_on_close(targets.close)
+    return targets
 
 
 def _factory(ctx: click.Context, settings: Settings) -> StoreFactory:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import json
 import os
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TextIO
 
 from hermes.kernel import events
 from hermes.kernel.cli.display import Display, harmless, plain
+from hermes.kernel.cli.tally import usage_to_json
 from hermes.kernel.endings import EndReason
-from hermes.kernel.messages import Usage, clean, clean_json
+from hermes.kernel.messages import Json, Usage, clean, clean_json
 from hermes.kernel.redact import redact
 
 RESULT_VERSION = 1
@@ -25,7 +26,8 @@ class Ending:
     """How a run ended, in whatever way: the result of a turn, or an error before there was one (`session` None).
 
     `detail` is what happened, one line or several, without what to do about it. `partial` is what there is of an answer
-    when there is none. `problems` counts those of the settings, each a line of `detail`.
+    when there is none. `problems` counts those of the settings, each a line of `detail`. `structured` is the value of
+    an answer that fits a schema. `usage_by` has a row for each model and purpose that was called, see `Tally`.
     """
 
     reason: EndReason
@@ -41,6 +43,8 @@ class Ending:
     stored: bool = False
     steering: tuple[str, ...] = ()
     problems: int = 0
+    structured: Json = None
+    usage_by: tuple[Mapping[str, Json], ...] = ()
 
 
 def ending_to_json(ending: Ending) -> dict[str, Any]:
@@ -53,11 +57,13 @@ def ending_to_json(ending: Ending) -> dict[str, Any]:
         "reason": ending.reason.value,
         "exit_code": ending.reason.exit_code,
         "answer": ending.answer,
+        "structured": ending.structured,
         "partial": ending.partial,
         "detail": ending.detail,
         "iterations": ending.iterations,
         "seconds": round(ending.seconds, 3),
-        "usage": dataclasses.asdict(ending.usage) | {"total_tokens": ending.usage.total_tokens},
+        "usage": usage_to_json(ending.usage),
+        "usage_by": list(ending.usage_by),
         "model": ending.model,
         "stored": ending.stored,
         "steering": list(ending.steering),
@@ -97,6 +103,11 @@ ENDINGS: dict[EndReason, tuple[str, str, str]] = {
         _GO_ON,
     ),
     EndReason.INVALID_TOOLS: ("the model called no tool that exists", "check --toolsets, or try another --model", ""),
+    EndReason.SCHEMA_UNMET: (
+        "the answer does not fit the schema",
+        "say more in the prompt, or try another --model",
+        _GO_ON,
+    ),
     EndReason.REFUSED: ("the model refused", "put it differently, or try another --model", ""),
     EndReason.CONTEXT_FULL: (
         "the conversation is too long for the model",
@@ -232,6 +243,23 @@ class TextOutput:
     def _end_line(self) -> None:
         if self._shown and not self._shown.endswith("\n"):
             self._stdout.write("\n")
+
+
+class StructuredOutput:
+    """The value that fits the schema as JSON: a line of ASCII, indented on a terminal; else what there is of a text."""
+
+    def __init__(self, stdout: Stdout, *, terminal: bool) -> None:
+        self._stdout, self._terminal = stdout, terminal
+
+    def on_event(self, event: events.Event) -> None:
+        pass
+
+    def finish(self, ending: Ending) -> None:
+        text = clean(ending.partial if ending.answer is None else ending.answer).rstrip("\n")
+        if ending.structured is not None or ending.reason is EndReason.COMPLETED:
+            text = json.dumps(ending.structured, ensure_ascii=not self._terminal, indent=2 if self._terminal else None)
+        if text:
+            self._stdout.write((harmless(text) if self._terminal else text) + "\n")
 
 
 class JsonOutput:

@@ -30,6 +30,8 @@ _EPILOG = (
     default="text",
     help="The answer as text, one JSON object, or one JSON event a line.",
 )
+@click.option("--schema", metavar="FILE", help="Answer with JSON that fits the JSON Schema in FILE (JSON or YAML).")
+@click.option("--image", "images", metavar="FILE", multiple=True, help="Show an image; may be given several times.")
 @click.option("--session", metavar="NAME", help="Go on with the session of this title, or begin it.")
 @click.option("-c", "--continue", "newest", is_flag=True, help="Go on with the newest session of this directory.")
 @click.option("-r", "--resume", metavar="ID", help="Go on with a session; without a prompt, finish its open turn.")

@@ -24,6 +24,8 @@ class RunOptions:
     file: str | None = None
     model: str | None = None
     output_format: str = "text"
+    schema: str | None = None
+    images: tuple[str, ...] = ()
     session: str | None = None
     newest: bool = False
     resume: str | None = None

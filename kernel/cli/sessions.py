@@ -13,10 +13,10 @@ import click
 
 from hermes.kernel.cli.display import plain
 from hermes.kernel.cli.invocation import config_option
-from hermes.kernel.cli.opening import open_store
+from hermes.kernel.cli.opening import open_services, open_store
 from hermes.kernel.cli.transcripts import FORMATS, info_to_json, readable, session_to_json
 from hermes.kernel.errors import UsageError
-from hermes.kernel.sessions import SessionInfo
+from hermes.kernel.sessions import SessionInfo, SessionStore
 
 _TABLE_ROWS = 20
 
@@ -26,7 +26,7 @@ _session = click.argument("session", metavar="ID")
 @config_option
 @click.group("sessions")
 def command() -> None:
-    """List, show, export, fork and delete stored sessions. ID is an id, the beginning of one, or a title."""
+    """List, show, export, name, fork and delete stored sessions. ID is an id, the beginning of one, or a title."""
 
 
 @command.command("list")
@@ -94,6 +94,30 @@ def fork(ctx: click.Context, session: str) -> None:
     """Copy a session and print the id of the copy: the original stays as it is."""
     store = open_store(ctx)
     click.echo(store.fork(store.find(session)))
+
+
+@command.command()
+@_session
+@click.argument("text", required=False)
+@click.option("--generate", is_flag=True, help="Ask the auxiliary model for one (a paid call where models cost).")
+@click.pass_context
+def title(ctx: click.Context, session: str, text: str | None, generate: bool) -> None:
+    """Give a session a title, and print it."""
+    if (text is not None) == generate:
+        raise UsageError("give either a title or --generate")
+    store = open_store(ctx)
+    session_id = store.find(session)
+    words = plain(text) if text is not None else _generated(ctx, store, session_id)
+    if not words.strip():
+        raise UsageError("the title is blank")
+    store.open(session_id).set_title(words)
+    click.echo(words)
+
+
+def _generated(ctx: click.Context, store: SessionStore, session_id: str) -> str:
+    from hermes.kernel.titles import suggested_title
+
+    return plain(suggested_title(open_services(ctx), store, session_id))
 
 
 @command.command()

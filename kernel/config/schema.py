@@ -70,6 +70,27 @@ _KEY: _Schema = {
     "description": "the key, as ${env:NAME} or ${file:path}; or a list of keys, used as `pool` says",
 }
 
+_PRICE = _amount("USD a million tokens", optional=True)
+
+_MODEL = _section(
+    "what is known of a model; wins over every catalogue",
+    window_tokens=_limit("what its context holds"),
+    output_tokens=_limit("the longest reply"),
+    price_input=_PRICE,
+    price_output=_PRICE,
+    price_cache_read=_PRICE,
+    price_cache_write=_PRICE,
+    priced_to_tokens=_limit("longer prompts cost more"),
+    images=_switch("it can be shown images"),
+    pdf=_switch("it can be shown PDF files"),
+    audio=_switch("it can be given audio"),
+    reasoning=_switch("it thinks before it answers"),
+    caching=_switch("the beginning of a prompt is cached"),
+    tools=_switch("it can call tools"),
+    schemas=_switch("it keeps to a JSON Schema"),
+    note=_text("shown beside it"),
+)
+
 _PROVIDER = _section(
     "an endpoint, or changes to one of the catalogue",
     base_url=_optional_text("such as https://llm.example.com/v1"),
@@ -79,6 +100,7 @@ _PROVIDER = _section(
     headers=_map("sent with every request", {"type": "string"}, writeOnly=True),
     quirks=_map("how this endpoint differs, such as {drop_parameters: [temperature]}", True),
     defaults=_map("toolsets, prompt_budget_tokens, window_tokens, sections for its models", True),
+    models=_map("facts by model name", _MODEL),
 )
 
 _RULE = _section(
@@ -160,6 +182,7 @@ SCHEMA: _Schema = _section(
         keep_first_messages=_count("never compressed"),
         keep_last_share=_amount("of the window, never compressed", maximum=1),
         prompt_cache=_choice("cache marks where a provider wants them", "auto", "never"),
+        prompt_cache_ttl=_choice("how long marked prompts are kept; 1h costs more to write", "5m", "1h"),
     ),
     limits=_section(
         "for one run and all of its children together; null: no limit",

@@ -39,6 +39,7 @@ class ProviderSettings:
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     quirks: Mapping[str, Any] = field(default_factory=dict)
     defaults: Mapping[str, Any] = field(default_factory=dict)
+    models: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +102,7 @@ class ContextSettings:
     keep_first_messages: int = 3
     keep_last_share: float = 0.20
     prompt_cache: str = "auto"
+    prompt_cache_ttl: str = "5m"
 
 
 @dataclass(frozen=True, slots=True)
