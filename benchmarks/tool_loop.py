@@ -41,6 +41,8 @@ AROUND = 4
 """An iteration's cost is the median of so many before and after it: one alone may meet a checkpoint of the WAL."""
 RESULT_BYTES = 1_900
 """500 results of this size, with their calls, make a history of 1 MB."""
+LAST = max(POINTS) + AROUND + 2
+"""Iterations of the growing turn."""
 POSTS = 9
 
 
@@ -142,10 +144,21 @@ def classes_in_use(agent: Any) -> tuple[type, type]:
 
 def measure_growth(adapter: Any, server: Any) -> dict[int, dict[str, float]]:
     """For each point: milliseconds of CPU of the iteration, of the store in it, and of the bare post."""
+    base_url = server.script("growth", turns=LAST, tool="noop")
+    found, bodies = growing_turn(adapter, base_url)
+    with openai_sdk(base_url) as post:
+        bare = measure_posts(bodies, functools.partial(post, "/chat/completions"), lambda: server.reset("growth"))
+    for point in POINTS:
+        found[point] |= {"post_ms": bare[point]}
+    return found
+
+
+def growing_turn(
+    adapter: Any, base_url: str, api_mode: str | None = None
+) -> tuple[dict[int, dict[str, float]], dict[int, bytes]]:
+    """Run one turn of `LAST` iterations: CPU and the store's part of it at each point, and the bodies posted there."""
     from hermes.kernel.events import Event, ModelCallStarted
 
-    last = max(POINTS) + AROUND + 2
-    base_url = server.script("growth", turns=last, tool="noop")
     meter, keeper = StoreMeter(), BodyKeeper()
     marks: list[tuple[float, float]] = []
 
@@ -153,7 +166,7 @@ def measure_growth(adapter: Any, server: Any) -> dict[int, dict[str, float]]:
         if isinstance(event, ModelCallStarted):
             marks.append((time.process_time(), meter.spent_s))
 
-    handle = adapter.make(base_url, "r" * RESULT_BYTES, 0, {})
+    handle = adapter.make(base_url, "r" * RESULT_BYTES, 0, {"api_mode": api_mode})
     with handle(on_event=on_event) as agent:
         log_class, wire_class = classes_in_use(agent)
         gc.collect()
@@ -161,7 +174,6 @@ def measure_growth(adapter: Any, server: Any) -> dict[int, dict[str, float]]:
             result = agent.run("go")
     if result.answer != "done":
         sys.exit(f"the growing turn ended with {result.reason}: {result.detail}")
-    bare = measure_posts(base_url, keeper.bodies, server)
     found = {}
     for point in POINTS:
         near = range(point - 1 - AROUND, point - 1 + AROUND + 1)
@@ -170,36 +182,45 @@ def measure_growth(adapter: Any, server: Any) -> dict[int, dict[str, float]]:
         found[point] = {
             "iteration_ms": statistics.median(iterations) * 1e3,
             "store_ms": statistics.median(stores) * 1e3,
-            "post_ms": bare[point],
             "kilobytes": len(keeper.bodies[point]) / 1e3,
         }
-    return found
+    return found, keeper.bodies
 
 
-def measure_posts(base_url: str, bodies: dict[int, bytes], server: Any) -> dict[int, float]:
-    """Post the kept bytes through the SDK and read the streamed reply as the SDK gives it; median CPU milliseconds."""
+@contextmanager
+def openai_sdk(base_url: str) -> Iterator[Callable[[str, bytes], None]]:
+    """`post(path, body)` by the SDK as it is, reading the streamed reply as the SDK gives it."""
     import openai
     from openai.types.chat import ChatCompletionChunk
+    from openai.types.responses import ResponseStreamEvent
 
-    spent: dict[int, list[float]] = {point: [] for point in bodies}
     http_client = openai.DefaultHttpxClient(trust_env=False)  # no proxy, no certificates: it is loopback
     with openai.OpenAI(base_url=base_url, api_key="x", max_retries=0, http_client=http_client) as client:
-        for number in range(POSTS + 1):
-            for point, body in bodies.items():
-                server.reset("growth")
-                start = time.process_time()
-                stream = client.post(
-                    "/chat/completions",
-                    content=body,
-                    cast_to=ChatCompletionChunk,
-                    options={"headers": {"Content-Type": "application/json"}},
-                    stream=True,
-                    stream_cls=openai.Stream[ChatCompletionChunk],
-                )
-                for _ in stream:
-                    pass
-                if number:
-                    spent[point].append(time.process_time() - start)
+
+        def post(path: str, body: bytes) -> None:
+            kind: Any = ChatCompletionChunk if path == "/chat/completions" else ResponseStreamEvent
+            options: Any = {"headers": {"Content-Type": "application/json"}}
+            stream = client.post(
+                path, content=body, cast_to=kind, options=options, stream=True, stream_cls=openai.Stream[kind]
+            )
+            for _ in stream:
+                pass
+
+        yield post
+
+
+def measure_posts(
+    bodies: dict[int, bytes], post: Callable[[bytes], None], before: Callable[[], None] = lambda: None
+) -> dict[int, float]:
+    """Post the kept bytes in turn and read the replies; median CPU milliseconds of each."""
+    spent: dict[int, list[float]] = {point: [] for point in bodies}
+    for number in range(POSTS + 1):
+        for point, body in bodies.items():
+            before()
+            start = time.process_time()
+            post(body)
+            if number:
+                spent[point].append(time.process_time() - start)
     return {point: statistics.median(each) * 1e3 for point, each in spent.items()}
 
 

@@ -22,14 +22,14 @@ FLOORS: dict[str, int] = {
     for floor, names in {
         0: "messages effects events endings errors providers sessions roles paths config.settings config.record",
         1: "history state arguments coercion lenient faults fault_rows retry_after budget schedule approval toolspec "
-        "typeschema journal memorylog storing outcomes interrupts redact untrusted textcalls",
+        "typeschema journal memorylog storing outcomes interrupts redact untrusted textcalls pricing structured sight",
         2: "recovery context prompt",
-        3: "turn asking replies batch",
+        3: "turn asking auxiliary replies resting batch",
         4: "discovery registry plugins loading hookcalls observers onion items contract quiet greeting requirements "
-        "config profiles targets",
-        5: "runtime modelcalls toolrunner running durable replay",
+        "config profiles credentials keystate facts probing choosing targets",
+        5: "runtime modelcalls toolrunner turncontext running durable replay",
         6: "tools",
-        7: "services conversation crashed agent",
+        7: "services sidecalls titles conversation crashed agent",
         8: "cli logs",
     }.items()
     for name in names.split()

@@ -45,9 +45,17 @@ def install_tool(directory: Path) -> None:
 
 
 def make(base_url: str, result: str, sleep_ms: float, opts: dict[str, Any]) -> Any:
-    """A function that gives a fresh agent. `opts`: `store` (sqlite unless told), `home`."""
+    """A function that gives a fresh agent. `opts`: `store` (sqlite unless told), `home`, `api_mode`,
+    `model`, `quirks`, `prompt_cache`."""
     from hermes.kernel.agent import Agent
-    from hermes.kernel.config.settings import LimitSettings, ProviderSettings, SessionSettings, Settings, ToolSettings
+    from hermes.kernel.config.settings import (
+        ContextSettings,
+        LimitSettings,
+        ProviderSettings,
+        SessionSettings,
+        Settings,
+        ToolSettings,
+    )
 
     home = Path(opts.get("home") or os.environ.get("HERMES_HOME") or tempfile.mkdtemp(prefix="hermes-bench-"))
     os.environ["HERMES_HOME"] = str(home)
@@ -58,8 +66,13 @@ def make(base_url: str, result: str, sleep_ms: float, opts: dict[str, Any]) -> A
         bench_noop_tool = sys.modules["bench_noop_tool"]
     bench_noop_tool.RESULT, bench_noop_tool.SLEEP_S = result, sleep_ms / 1000
     settings = Settings(
-        model="bench:bench",
-        providers={"bench": ProviderSettings(base_url=base_url, api_key="x")},
+        model=f"bench:{opts.get('model', 'bench')}",
+        providers={
+            "bench": ProviderSettings(
+                base_url=base_url, api_key="x", api_mode=opts.get("api_mode"), quirks=opts.get("quirks", {})
+            )
+        },
+        context=ContextSettings(prompt_cache=opts.get("prompt_cache", "auto")),
         tools=ToolSettings(toolsets=("bench",), result_max_chars=10_000_000),
         limits=LimitSettings(iterations=None, warn_model_at=()),
         sessions=SessionSettings(store=opts.get("store", "sqlite")),

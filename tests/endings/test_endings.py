@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from hermes.kernel.endings import EndReason
-from hermes.testing import Reply, call, fault, stall, text
+from hermes.testing import Reply, Request, call, fault, stall, text
+from hermes.testing.script import Script
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="starts its runs by fork")
 
@@ -23,7 +24,7 @@ class Case:
     """`says` is in the last line; `answer` in the JSON; without a `row` no session was begun."""
 
     reason: str
-    replies: Sequence[Reply] = ()
+    replies: Script = ()
     arguments: Sequence[str] = ("do it",)
     settings: dict[str, Any] = field(default_factory=dict)
     says: str = ""
@@ -35,6 +36,12 @@ LIMITED = {"limits": {"stop_after_failing_calls": 3}}
 MISSING = call("read_file", path="absent.txt")
 DANGEROUS = call("terminal", command="rm -rf ~/everything")
 CUT_CALL = Reply(calls=call("write_file", '{"path": "a.txt", "content": "half').calls, finish="length")
+
+
+def stall_until_asked_for_the_end(request: Request) -> Reply:
+    """Where the time is used up before the first request, that is the closing one already."""
+    return text("This far.") if request.body.get("tool_choice") == "none" else stall(2)
+
 
 CASES = {
     "completed": Case("completed", [text("Done.")], answer="Done."),
@@ -66,7 +73,7 @@ CASES = {
     ),
     "out of time": Case(
         "budget_time",
-        [stall(2), text("This far.")],
+        stall_until_asked_for_the_end,
         ("--max-seconds", "0.5", "do it"),
         says="--max-seconds",
         answer="This far.",
@@ -94,7 +101,7 @@ CASES = {
 def test_an_ending_is_the_same_word_everywhere(hermes, name: str) -> None:
     case = CASES[name]
     hermes.settings(**{"request": {"attempts": 1}, **case.settings})
-    hermes.server.add(*case.replies)
+    hermes.server.play(case.replies)
     done = hermes.run("--output-format", "json", *case.arguments)
     reason = EndReason(case.reason)
     result = done.json

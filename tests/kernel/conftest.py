@@ -7,7 +7,7 @@ import itertools
 import queue
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
@@ -161,5 +161,21 @@ def _share(name: str) -> None:
     spec.loader.exec_module(module)
 
 
-for _name in ("driving", "conversations"):
+for _name in ("driving", "conversations", "loopback"):
     _share(_name)
+
+
+@pytest.fixture
+def answering() -> Iterator[Callable[[Mapping[str, Any]], Any]]:
+    """`answering({path: answer})`: a `loopback.Loopback` that is closed after the test."""
+    from loopback import Loopback
+
+    servers: list[Loopback] = []
+
+    def start(answers: Mapping[str, Any]) -> Loopback:
+        servers.append(Loopback(answers))
+        return servers[-1]
+
+    yield start
+    for server in servers:
+        server.close()

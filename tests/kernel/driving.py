@@ -128,6 +128,7 @@ class _World:
             raise AssertionError(f"the turn has ended and yields {effect}")
         if isinstance(effect, AskModel):
             driven.requests.append(effect)
+        if isinstance(effect, AskModel) and effect.request.system is None:
             assert list(effect.request.messages) == driven.disk, "asked with another conversation than the one on disk"
             Checker(with_note(effect.request.messages, effect.request.note)).check_sendable()
         self.stoppable += 1

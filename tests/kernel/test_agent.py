@@ -926,3 +926,28 @@ def test_a_fallback_gets_a_prefix_of_its_own_and_the_primary_gets_its_bytes_back
         assert (left.body["model"], left.headers["authorization"]) == ("second", "Bearer k2")
         assert one.raw[: one.raw.index(b'"go"')] == two.raw[: two.raw.index(b'"go"')]
         assert [m["content"] for m in left.messages[1:]] == [m["content"] for m in two.messages[1:]]
+
+
+# ---- An answer of a shape -------------------------------------------------------------------------------------------
+
+PERSON = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+
+
+def test_an_answer_with_a_schema_is_a_value_too(house) -> None:
+    house.server.add(text('{"name": "Ada"}'), text("Ada."))
+    quirks = {"schema_beside_tools": True}  # the test's server stands on this machine, and those do not do it
+    agent = house.agent(
+        providers={"scripted": ProviderSettings(base_url=house.server.base_url, api_key="k", quirks=quirks)}
+    )
+    result = agent.run("who?", schema=PERSON)
+    assert (result.answer, result.structured) == ('{"name": "Ada"}', {"name": "Ada"})
+    assert house.server.requests[0].body["response_format"]["json_schema"]["schema"]["required"] == ["name"]
+    assert agent.run("who?").structured is None, "a schema is of one turn"
+    assert "response_format" not in house.server.requests[1].body
+
+
+def test_what_is_no_schema_is_refused_before_a_session_begins(house) -> None:
+    agent = house.agent()
+    with pytest.raises(UsageError, match=r"\$\.type"):
+        agent.run("who?", schema={"type": "objct"})
+    assert agent.session_id is None

@@ -15,7 +15,7 @@ CODES = {
     5: "provider_failed invalid_responses",
     6: "budget_iterations budget_tokens budget_cost budget_time",
     7: "needs_person",
-    8: "cut_text cut_tool_call thinking_exhausted empty_answer stuck_calls invalid_tools",
+    8: "cut_text cut_tool_call thinking_exhausted empty_answer stuck_calls invalid_tools schema_unmet",
     9: "refused",
     10: "context_full",
     11: "plugin",

@@ -49,6 +49,39 @@ def decided(kind: FaultKind, *, times: int = 1, has_next: bool = False, retry_af
     return decide(fault, tries, attempts=3, has_next=has_next, seed="s:1")
 
 
+KEYED = (K.RATE_LIMIT, K.BILLING, K.AUTH)
+
+
+@pytest.mark.parametrize("kind", KEYED)
+@pytest.mark.parametrize("has_next", [True, False])
+def test_another_key_is_tried_at_once_and_is_no_attempt_of_the_target(kind: FaultKind, has_next: bool) -> None:
+    tries = Tries()
+    for left in (2, 1):
+        tries.add(Fault(kind, retry_after_s=3600, other_keys=left))
+        assert decide(Fault(kind), tries, attempts=1, has_next=has_next, seed="s") == Retry(0.0)
+    assert (tries.on_target, tries.in_all) == (0, 2)
+    tries.add(Fault(kind, retry_after_s=3600))
+    last = decide(Fault(kind, retry_after_s=3600), tries, attempts=1, has_next=has_next, seed="s")
+    assert last == (NextTarget() if has_next else GiveUp(POLICIES[kind].ends))
+
+
+def test_keys_that_rest_too_short_are_tried_once_each() -> None:
+    tries = Tries()
+    fault = Fault(K.RATE_LIMIT, retry_after_s=0, other_keys=2)
+    for _ in range(20):
+        tries.add(fault)
+    assert (tries.on_target, tries.in_all) == (18, 20)
+    tries.next_target()
+    tries.add(fault)
+    assert tries.goes_on
+
+
+def test_spec_11314_13636_one_key_and_a_chain_falls_back_as_the_table_says() -> None:
+    tries = Tries()
+    tries.add(Fault(K.BILLING))
+    assert decide(Fault(K.BILLING), tries, attempts=3, has_next=True, seed="s") == NextTarget()
+
+
 def test_every_kind_of_fault_has_a_policy() -> None:
     assert set(POLICIES) == set(FaultKind)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import socket
 import time
@@ -12,18 +13,20 @@ from typing import Any
 
 import pytest
 
-from hermes.kernel.config.settings import ModelOptions, PluginSettings, ProviderSettings, Settings
+from hermes.kernel.config.settings import ContextSettings, ModelOptions, PluginSettings, ProviderSettings, Settings
 from hermes.kernel.discovery import scan
+from hermes.kernel.effects import Fault, FaultKind
 from hermes.kernel.endings import EndReason
 from hermes.kernel.errors import ProviderError, SettingsError
-from hermes.kernel.messages import Usage
 from hermes.kernel.plugins import Plugins
-from hermes.kernel.providers import ModelRow, Profile
-from hermes.kernel.targets import Targets, cost_usd, key_of, probe
+from hermes.kernel.probing import first_server
+from hermes.kernel.providers import ModelRow
+from hermes.kernel.redact import redact
+from hermes.kernel.targets import Targets
 from hermes.testing import ScriptedServer
 
 NOWHERE = "http://127.0.0.1:9/v1"
-LOCAL = ("llamacpp", "lmstudio", "ollama")
+LOCAL = ("llamacpp", "lmstudio", "ollama", "vllm")
 
 
 class Making:
@@ -68,9 +71,9 @@ def get(targets: Targets, name: str) -> Any:
 @pytest.mark.parametrize(
     ("environ", "name", "why"),
     [
-        ({"OPENAI_API_KEY": "k"}, "openai:gpt-5-mini", "OPENAI_API_KEY is set"),
+        ({"OPENAI_API_KEY": "k"}, "openai:gpt-6.1-terra", "OPENAI_API_KEY is set"),
         ({"OPENROUTER_API_KEY": "k"}, "openrouter:openrouter/auto", "OPENROUTER_API_KEY is set"),
-        ({"OPENROUTER_API_KEY": "k", "OPENAI_API_KEY": "k"}, "openai:gpt-5-mini", "OPENAI_API_KEY is set"),
+        ({"OPENROUTER_API_KEY": "k", "OPENAI_API_KEY": "k"}, "openai:gpt-6.1-terra", "OPENAI_API_KEY is set"),
         (
             {"OPENROUTER_API_KEY": "k", "OPENAI_API_KEY": "  "},
             "openrouter:openrouter/auto",
@@ -117,7 +120,7 @@ def test_a_local_server_that_does_not_answer_is_not_waited_for(make: Making) -> 
         url = f"http://127.0.0.1:{deaf.getsockname()[1]}/v1"
         targets = make({}, servers={"ollama": url, "llamacpp": server.base_url})
         began = time.monotonic()
-        found = probe([p for p in targets.profiles().values() if p.local])
+        found = first_server([p for p in targets.profiles().values() if p.local])
         assert time.monotonic() - began < 1.5  # ten times the goal
     assert found is not None
     assert found[0].name == "llamacpp"
@@ -140,7 +143,7 @@ def test_something_else_on_the_port_is_no_model(make: Making, tmp_path: Path) ->
         thread = threading.Thread(target=odd.serve_forever, args=(0.01,))
         thread.start()
         targets = make({}, servers={"ollama": f"http://127.0.0.1:{odd.server_port}/v1"})
-        assert probe([targets.profiles()["ollama"]]) is None
+        assert first_server([targets.profiles()["ollama"]]) is None
         odd.shutdown()
         thread.join()
 
@@ -164,7 +167,7 @@ def test_the_embedded_model_is_the_last_that_is_taken(make: Making, site: Any) -
     site.plugin("embedded", source, group="hermes.providers")
     assert make({}).choose().name == "embedded:tiny"
     assert make({}).choose("embedded").name == "embedded:tiny"
-    assert make({"OPENAI_API_KEY": "k"}).choose().name == "openai:gpt-5-mini"
+    assert make({"OPENAI_API_KEY": "k"}).choose().name == "openai:gpt-6.1-terra"
 
 
 def test_without_anything_the_three_shortest_ways_are_named(make: Making) -> None:
@@ -182,9 +185,9 @@ def test_without_anything_the_three_shortest_ways_are_named(make: Making) -> Non
     ("spec", "name"),
     [
         ("openai:gpt-5", "openai:gpt-5"),
-        ("openai", "openai:gpt-5-mini"),
-        ("openai:", "openai:gpt-5-mini"),
-        ("openai:auto", "openai:gpt-5-mini"),
+        ("openai", "openai:gpt-6.1-terra"),
+        ("openai:", "openai:gpt-6.1-terra"),
+        ("openai:auto", "openai:gpt-6.1-terra"),
         ("openrouter:meta/llama:free", "openrouter:meta/llama:free"),
     ],
 )
@@ -194,7 +197,7 @@ def test_a_name_is_completed(make: Making, spec: str, name: str) -> None:
 
 @pytest.mark.parametrize(
     ("spec", "says"),
-    [("gpt-5", "provider:gpt-5"), ("qwen:7b", "ollama:qwen:7b"), ("ollama", "ollama:MODEL")],
+    [("gpt-5", "provider:gpt-5"), ("llama3:8b", "ollama:llama3:8b"), ("ollama", "ollama:MODEL")],
 )
 def test_a_name_that_fits_nothing_says_what_to_write(make: Making, spec: str, says: str) -> None:
     with pytest.raises(SettingsError) as told:
@@ -226,8 +229,6 @@ def test_the_key_of_the_settings_wins_over_the_environment(make: Making) -> None
     own = {"openai": ProviderSettings(api_key="mine")}
     assert get(make(environ), "openai:gpt-5").api_key == "from the environment"
     assert get(make(environ, providers=own), "openai:gpt-5").api_key == "mine"
-    several = ProviderSettings(api_key=("first", "second"))
-    assert key_of(Profile("p"), several, {}) == "first"
 
 
 def test_a_missing_key_says_which_variable(make: Making) -> None:
@@ -249,11 +250,84 @@ def test_a_target_is_built_once(make: Making) -> None:
 
 
 def test_the_window_is_the_users_word_else_the_rows(make: Making) -> None:
-    assert make({}).window_of("openai:gpt-5") == 400_000
+    assert make({}).window_of("openai:gpt-5") == 272_000
     assert make({}, model_options=ModelOptions(context_window=9000)).window_of("openai:gpt-5") == 9000
     assert make({}).window_of("openai:unheard-of") is None
     stated = {"mine": ProviderSettings(base_url=NOWHERE, defaults={"window_tokens": 4096})}
     assert make({}, providers=stated).window_of("mine:x") == 4096
+
+
+def test_the_users_own_facts_of_a_model_win_field_by_field(make: Making) -> None:
+    own = {"openai": ProviderSettings(models={"gpt-5": {"window_tokens": 8000, "images": False}})}
+    known = make({}, providers=own).known_of("openai:gpt-5")
+    assert (known.row.window_tokens, known.row.images, known.row.price_input) == (8000, False, 1.25)
+    assert known.sources[0] == "settings"
+    target = get(make({"OPENAI_API_KEY": "k"}, providers=own), "openai:gpt-5")
+    assert (target.window_tokens, target.row) == (8000, known.row)
+
+
+def test_what_the_server_says_wins_over_every_catalogue_and_is_known_from_then_on(make: Making, answering: Any) -> None:
+    server = answering({"/v1/models": {"data": [{"id": "m", "max_model_len": 4096}]}})
+    targets = make({}, servers={"vllm": f"{server.url}/v1"})
+    assert targets.window_of("vllm:m") is None
+    assert get(targets, "vllm:m").window_tokens == 4096
+    assert targets.window_of("vllm:m") == 4096
+    assert targets.known_of("vllm:m").sources == ("its server",)
+    declared = make({}, servers={"vllm": f"{server.url}/v1"}, model_options=ModelOptions(context_window=9000))
+    assert get(declared, "vllm:m").window_tokens == 9000
+
+
+def test_the_row_of_a_plugins_model_comes_before_the_catalogue(make: Making, site: Any) -> None:
+    source = """
+        from hermes import hookimpl
+        from hermes.kernel.providers import Endpoint, ModelRow, Profile
+
+        class Engine:
+            profile = Profile("engine", models=(ModelRow("m", 10, 20),))
+            def available(self): return "m"
+            def connect(self, model, report, cancelled): return Endpoint("http://127.0.0.1:9/v1", "k", {}, 5)
+            def models(self): return [ModelRow("m", 11)]
+            def close(self): pass
+
+        @hookimpl
+        def register_providers():
+            return [Engine()]
+        """
+    site.plugin("engine", source, group="hermes.providers")
+    targets = make({})
+    assert targets.known_of("engine:m").row == ModelRow("m", 11, 20)
+    target = get(targets, "engine:m")
+    assert (target.window_tokens, target.api_key, targets.pools.of("engine")) == (5, "k", None)
+    assert targets.with_key(target) is target
+    assert [p.profile.name for p in targets.plugin_providers()] == ["engine", "local"]
+
+
+def test_a_price_is_known_by_the_row_or_because_each_reply_states_it(make: Making) -> None:
+    targets = make({})
+    assert targets.has_price("openai:gpt-5")
+    assert targets.has_price("openrouter:anything/at-all")
+    assert not targets.has_price("nous:Hermes-4-405B")
+    assert not targets.has_price("ollama:qwen3")
+
+
+@pytest.mark.parametrize(
+    ("given", "life"), [({}, "5m"), ({"prompt_cache_ttl": "1h"}, "1h"), ({"prompt_cache": "never"}, "")]
+)
+def test_how_long_prompts_are_cached_is_part_of_the_target(make: Making, given: Any, life: str) -> None:
+    assert get(make({"OPENAI_API_KEY": "k"}, context=ContextSettings(**given)), "openai:gpt-5").cache_ttl == life
+
+
+def test_an_address_with_a_part_to_fill_is_filled_or_says_what_to_set(make: Making) -> None:
+    environ = {"AZURE_OPENAI_API_KEY": "k", "AZURE_OPENAI_RESOURCE": "mine"}
+    assert get(make(environ), "azure:my-deployment").base_url == "https://mine.openai.azure.com/openai/v1"
+    with pytest.raises(ProviderError, match="AZURE_OPENAI_RESOURCE") as told:
+        get(make({"AZURE_OPENAI_API_KEY": "k"}), "azure:my-deployment")
+    assert (told.value.kind, told.value.reason) == ("bad_request", EndReason.SETTINGS)
+
+
+@pytest.mark.parametrize("name", ["bedrock:m", "custom:m", "ollama:m"])
+def test_some_providers_go_without_a_key(make: Making, name: str) -> None:
+    assert get(make({"CUSTOM_BASE_URL": NOWHERE}), name).api_key == ""
 
 
 def test_a_wire_format_that_nobody_speaks_is_named(make: Making) -> None:
@@ -263,25 +337,48 @@ def test_a_wire_format_that_nobody_speaks_is_named(make: Making) -> None:
         targets.wire(get(targets, "mine:x"))
 
 
-# ---- What a call costs ----------------------------------------------------------------------------------------------
+# ---- Several keys ---------------------------------------------------------------------------------------------------
 
 
-def test_a_price_that_is_not_known_gives_no_cost() -> None:
-    usage = Usage(1000, 1000)
-    assert cost_usd(None, usage) is None
-    assert cost_usd(ModelRow("m", price_input=1.0), usage) is None
+def test_B013_a_call_changes_nothing_of_its_target_but_the_key(make: Making) -> None:
+    own = {"work": ProviderSettings(base_url=NOWHERE, api_key=("first-key", "second-key"), headers={"X-Team": "core"})}
+    targets = make({}, providers=own)
+    target = get(targets, "work:m")
+    assert targets.with_key(target) is target
+    limited = targets.refused(target, Fault(FaultKind.RATE_LIMIT, "slow down"))
+    assert limited == Fault(FaultKind.RATE_LIMIT, "slow down", other_keys=1)
+    other = targets.with_key(target)
+    assert other == dataclasses.replace(target, api_key="second-key")
+    assert targets.refused(other, Fault(FaultKind.AUTH)) == Fault(FaultKind.AUTH)
 
 
-def test_every_bucket_has_its_price() -> None:
-    row = ModelRow("m", price_input=1.0, price_output=10.0, price_cache_read=0.1)
-    million = 1_000_000
-    assert cost_usd(row, Usage(million, 0)) == pytest.approx(1.0)
-    assert cost_usd(row, Usage(0, million)) == pytest.approx(10.0)
-    assert cost_usd(row, Usage(0, 0, million)) == pytest.approx(0.1)
-    assert cost_usd(row, Usage(0, 0, 0, million)) == pytest.approx(1.0)
-    assert cost_usd(row, Usage(0, 0, 0, 0, million)) == pytest.approx(10.0)
-    free = ModelRow("m", price_input=0.0, price_output=0.0)
-    assert cost_usd(free, Usage(million, million)) == 0.0
+def test_spec_33088_33163_a_fault_of_the_fallback_leaves_the_primarys_keys_alone(make: Making) -> None:
+    own = {
+        "one": ProviderSettings(base_url=NOWHERE, api_key=("one-first", "one-second")),
+        "two": ProviderSettings(base_url="http://127.0.0.1:9/two", api_key=("two-first", "two-second")),
+    }
+    targets = make({}, providers=own)
+    primary, fallback = get(targets, "one:m"), get(targets, "two:m")
+    assert targets.refused(fallback, Fault(FaultKind.BILLING)).other_keys == 1
+    assert targets.with_key(primary).api_key == "one-first"
+    assert targets.with_key(fallback).api_key == "two-second"
+    assert targets.with_key(fallback).base_url == "http://127.0.0.1:9/two"
+
+
+def test_spec_25205_a_primary_that_is_taken_up_again_gets_the_best_key_of_then(make: Making) -> None:
+    own = {"work": ProviderSettings(base_url=NOWHERE, api_key=("first-key", "second-key"))}
+    targets = make({}, providers=own)
+    target = get(targets, "work:m")
+    targets.refused(target, Fault(FaultKind.BILLING))
+    assert get(targets, "work:m") is target  # its serialised prefix stays
+    again = make({}, providers=own)  # the next run knows it from the file
+    assert again.with_key(get(again, "work:m")).api_key == "second-key"
+
+
+def test_an_error_text_that_repeats_a_key_hides_it(make: Making) -> None:
+    own = {"work": ProviderSettings(base_url=NOWHERE, api_key=("an-odd-looking-key", "another-odd-key"))}
+    get(make({}, providers=own), "work:m")
+    assert "odd" not in redact("no such key: an-odd-looking-key, another-odd-key")
 
 
 def test_closing_closes_what_was_opened(make: Making) -> None:

@@ -26,6 +26,27 @@ class Mutation:
 
 
 MUTATIONS: dict[str, Mutation] = {
+    "auxiliary_words_kept": Mutation(
+        "auxiliary", '        stop.partial = ""', "        pass", "a description that was cut off becomes the answer"
+    ),
+    "answer_mended_for_ever": Mutation(
+        "turn",
+        "if progress.repaired or state.exhausted",
+        "if state.exhausted",
+        "an answer is sent back for ever",
+    ),
+    "answer_not_held_against_schema": Mutation(
+        "turn",
+        "if state.schema is not None and (problem :=",
+        "if False and (problem :=",
+        "what does not fit the schema is given as the answer",
+    ),
+    "schema_told_for_ever": Mutation(
+        "asking",
+        '    if "schema" in left_out:\n        return False\n',
+        "",
+        "a refused request is sent for ever",
+    ),
     "steering_lost_after_tools": Mutation(
         "turn", "(*message.parts, *steer)", "(*message.parts,)", "steering is marked as taken and placed nowhere"
     ),

@@ -18,6 +18,7 @@ from hermes.kernel.effects import (
     Effect,
     Fault,
     FaultKind,
+    Learn,
     Objection,
     Record,
     RecoveryChoice,
@@ -33,6 +34,7 @@ from hermes.kernel.journal import MemoryLog
 from hermes.kernel.messages import Message, Refusal, StopReason, Thinking, ToolCall, ToolResult, UserInput, clean
 from hermes.kernel.recovery import LONGEST_WAIT_S, POLICIES
 from hermes.kernel.state import TurnResult, TurnState
+from hermes.kernel.structured import fitted
 
 NEVER_RETRIED = {
     FaultKind.AUTH,
@@ -84,6 +86,13 @@ class Oracles:
         self.answered = 0
         self.ended: TurnEnded | None = None
         self.was_refused_call = False
+        self.aside: list[str] = []
+        self.aside_fault: Fault | None = None
+        self.aside_partial = ""
+        self.is_aside = False
+        self.told_schema: set[str] = set()
+        self.last_may_call = True
+        self.repairs = 0
 
     # ---- Words that must not be lost --------------------------------------------------------------------------------
 
@@ -133,7 +142,15 @@ class Oracles:
                 pass
 
     def _asks(self, state: TurnState, effect: AskModel) -> None:
+        self.is_aside = effect.request.purpose == "auxiliary"
+        if self.is_aside:
+            self._asks_aside(state, effect)
+        else:
+            self._asks_the_conversation(state, effect)
+
+    def _asks_the_conversation(self, state: TurnState, effect: AskModel) -> None:
         request = effect.request
+        self.last_may_call = request.may_call
         if list(request.messages) != self.disk:
             raise Violation("the request's messages are not those on disk")
         sent = with_note(request.messages[-1:], request.note)
@@ -156,6 +173,27 @@ class Oracles:
             limit = state.limits.iterations
             if limit is not None and self.used + self.answered >= limit:
                 raise Violation("more iterations than the limit")
+
+    def _asks_aside(self, state: TurnState, effect: AskModel) -> None:
+        """An auxiliary call: messages of its own, the auxiliary target first, and then the main one once."""
+        request, target, asked = effect.request, effect.target, self.aside
+        on_disk = {id(m) for m in self.disk}
+        if request.system is None or any(id(m) in on_disk for m in request.messages):
+            raise Violation("an auxiliary call is sent the conversation")
+        if target in state.blind:
+            raise Violation(f"{target} is shown an image that it cannot be shown")
+        if target in asked and asked[-1] != target:
+            raise Violation(f"{target} was given up for an auxiliary call and is asked again")
+        attempts = 1 if asked and asked[0] != target else max(state.limits.attempts, 1)
+        if asked.count(target) >= attempts:
+            raise Violation(f"{target} is asked a time more for an auxiliary call than its attempts allow")
+        fault = self.aside_fault
+        chosen = self.last_choice is not None and self.last_choice.action == "retry"
+        if target in asked and fault and fault.kind in NEVER_RETRIED and not chosen:
+            raise Violation(f"{fault.kind} of an auxiliary call was retried against its policy")
+        if self.budget is not None:
+            raise Violation("the budget was exhausted and an auxiliary call was made")
+        asked.append(target)
 
     def _asks_within_policy(self, state: TurnState, effect: AskModel) -> None:
         fault = self.last_fault
@@ -186,9 +224,11 @@ class Oracles:
             return
         if spent is not None and spent.exhausted and self.budget is None:
             self.budget = spent.exhausted
-        if isinstance(outcome, Fault):
-            if outcome.kind is FaultKind.BUDGET and self.budget is None:
-                self.budget = outcome.budget
+        if isinstance(outcome, Fault) and outcome.kind is FaultKind.BUDGET and self.budget is None:
+            self.budget = outcome.budget
+        if isinstance(effect, AskModel) and self.is_aside:
+            self.aside_fault, self.last_choice = outcome if isinstance(outcome, Fault) else None, None
+        elif isinstance(outcome, Fault):
             self.last_fault, self.faults_in_row = outcome, self.faults_in_row + 1
             if outcome.kind is FaultKind.BUDGET:
                 self.faults_in_row = 0  # nothing was sent: the closing request is another one
@@ -210,8 +250,10 @@ class Oracles:
         if not 0 <= seconds <= LONGEST_WAIT_S:
             raise Violation(f"a wait of {seconds} s")
 
-    def stopped(self, stop: Stopped) -> None:
+    def stopped(self, stop: Stopped, effect: Effect) -> None:
         self.stop = stop
+        if isinstance(effect, AskModel) and self.is_aside:
+            self.aside_partial = clean(stop.partial).strip()
 
     # ---- Record -----------------------------------------------------------------------------------------------------
 
@@ -220,6 +262,9 @@ class Oracles:
             match change:
                 case Append(messages=messages):
                     self._take(len(self.disk), messages)
+                    self.repairs += any(_is_repair(m) for m in messages)
+                    if self.repairs > 1:
+                        raise Violation("an answer is sent back for its schema twice in one life of a turn")
                 case Rewrite(start=start, messages=messages, why=why):
                     tail = self.disk[change.stop :]
                     self.checker.back_to(start)
@@ -230,10 +275,18 @@ class Oracles:
                 case TurnEnded():
                     self._turn_record(record, change)
                 case _:
-                    if change.key.startswith("left:"):
-                        self.left.append(change.key.removeprefix("left:"))
+                    self._learned(change)
         if state.messages != self.disk:
             raise Violation("the turn's conversation is not the one on disk")
+
+    def _learned(self, change: Learn) -> None:
+        if change.key.startswith("left:"):
+            self.left.append(change.key.removeprefix("left:"))
+        elif change.key.startswith("leave_out:"):
+            if change.key in self.told_schema:
+                raise Violation(f"{change.key} is learned twice")
+            self.told_schema.add(change.key)
+            self.faults_in_row = 0  # the next request is another one: its schema is told in words
 
     def _take(self, start: int, messages: tuple[Message, ...]) -> None:
         for message in messages:
@@ -340,6 +393,9 @@ class Oracles:
         """Streamed text that an interrupt cut is in the last message."""
         if self.stop is not None and clean(self.stop.partial).strip() not in self.disk[-1].text:
             raise Violation("the text that was streamed before the stop is lost")
+        last = self.disk[-1]
+        if self.aside_partial and last.origin == "partial" and self.aside_partial in last.text:
+            raise Violation("what an auxiliary call had streamed stands in the conversation")
 
     def _check_words(self, state: TurnState) -> None:
         """Each input once, each steer once or given back; none both."""
@@ -361,7 +417,7 @@ class Oracles:
         if self.stop is not None:
             return
         if reason is EndReason.COMPLETED:
-            self._check_completed(result)
+            self._check_completed(state, result)
         elif reason is EndReason.BUDGET_ITERATIONS:
             if state.iterations < (state.limits.iterations or 0):
                 raise Violation("budget_iterations below the limit")
@@ -381,15 +437,22 @@ class Oracles:
         elif reason is EndReason.THINKING_EXHAUSTED:
             if not any(isinstance(p, Thinking) for p in self.replies[-1].parts):
                 raise Violation("thinking_exhausted without thinking")
+        elif reason is EndReason.SCHEMA_UNMET:
+            if state.schema is None or not fitted(self.disk[-1].text, state.schema)[1]:
+                raise Violation("schema_unmet, and the answer fits")
+            if self.budget is None and state.exhausted is None and not any(map(_is_repair, self.disk)):
+                raise Violation("schema_unmet, and the model was not told")
         elif reason in (EndReason.STUCK_CALLS, EndReason.NEEDS_PERSON, EndReason.INVALID_TOOLS):
             if not any(m.role == "tool" for m in self.disk):
                 raise Violation(f"{reason} without tools")
         elif fault is None or POLICIES[fault.kind].ends is not reason:
             raise Violation(f"{reason} after the fault {fault}")
 
-    def _check_completed(self, result: TurnResult) -> None:
+    def _check_completed(self, state: TurnState, result: TurnResult) -> None:
         if self.budget is not None and self.summaries:
             raise Violation("completed by a summary that a budget forced")
+        if state.schema is not None and result.structured is None:
+            raise Violation("completed with an answer that does not fit the schema")
         if not self.replies:
             return  # the answer was recorded before a crash
         last = self.replies[-1]
@@ -397,7 +460,7 @@ class Oracles:
             raise Violation(f"completed after {last}")
         if last.stop_reason in (StopReason.LENGTH, StopReason.CUT) and not self.summaries:
             raise Violation("completed with a text that was cut")
-        if last.calls and not self.summaries:
+        if last.calls and self.last_may_call:
             raise Violation("completed with open calls")
         if result.answer is None or clean(last.text).strip() not in result.answer:
             raise Violation("the answer is not what the model said")
@@ -409,3 +472,7 @@ class Oracles:
 
 def _all_text(message: Message) -> str:
     return message.text + "".join(r.text for r in message.results)
+
+
+def _is_repair(message: Message) -> bool:
+    return message.origin == "nudge" and message.text.startswith("Your answer does not fit")

@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 from oracles import Oracles, Violation
-from world import TOOLS, Crash, Mood, World
+from world import SCHEMA, TOOLS, Crash, Mood, World
 
 from hermes.kernel.batch import BatchFacts, BatchResult, batch
 from hermes.kernel.config.settings import ApprovalRule, ApprovalSettings
@@ -33,7 +33,7 @@ from hermes.kernel.effects import (
 from hermes.kernel.endings import EndReason
 from hermes.kernel.history import repair
 from hermes.kernel.journal import MemoryStore
-from hermes.kernel.messages import Message, Text, ToolCall, UserInput
+from hermes.kernel.messages import Image, Json, Message, Text, ToolCall, UserInput
 from hermes.kernel.outcomes import Trail, state_to_json
 from hermes.kernel.state import Limits, TurnResult, TurnState
 from hermes.kernel.turn import turn
@@ -63,6 +63,7 @@ class Session:
         self.turns = turns
         self.effects = 0
         self.wants_stop: EndReason | None = None
+        self.schema: Json = None
         self.trail = Trail() if records else None
         self.results: dict[int, TurnResult] = {}
 
@@ -76,8 +77,8 @@ class Session:
 
     def user_turn(self) -> None:
         """A user's message, until its turn has an end, through as many crashes as there are."""
-        said = self.oracles.new_input()
-        self.log.put_inbox("input", (Text(said),))
+        self.schema = SCHEMA if self.world.chance(self.world.mood.schema) else None
+        self._says()
         while True:
             try:
                 if self.one_life():
@@ -86,8 +87,12 @@ class Session:
                 self.handed.clear()
                 self.oracles.crashed()
                 if self.world.chance(0.2):  # the user has something new instead of a resume
-                    said = self.oracles.new_input()
-                    self.log.put_inbox("input", (Text(said),))
+                    self._says()
+
+    def _says(self) -> None:
+        """The user's message, on disk; sometimes with an image."""
+        image = (Image("image/png", "aGk="),) if self.world.chance(self.world.mood.image) else ()
+        self.log.put_inbox("input", (Text(self.oracles.new_input()), *image))
 
     def one_life(self) -> bool:
         """What one process does of the turn; True when the turn has ended."""
@@ -128,6 +133,9 @@ class Session:
             tuple(f"target{n}" for n in range(mood.targets)),
             8000,
             limits=Limits(mood.limit, (0.7, 0.9), 5, mood.attempts),
+            auxiliary=mood.auxiliary,
+            blind=mood.blind,
+            schema=self.schema,
         )
 
     def _loaded(self, messages: tuple[Message, ...]) -> list[Message]:
@@ -160,7 +168,7 @@ class Session:
                 outcome = self.perform(effect, state, may_stop=not stopped)
             except Stopped as stop:
                 stopped, thrown = True, stop
-                self.oracles.stopped(stop)
+                self.oracles.stopped(stop, effect)
             if self.trail:
                 self.trail.add(effect, thrown or outcome)
             self._maybe_crash()

@@ -41,6 +41,8 @@ TOOLS: dict[str, Tool] = {
     )
 }
 
+SCHEMA = {"type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"]}
+
 RETRIABLE = (
     FaultKind.RATE_LIMIT,
     FaultKind.OVERLOADED,
@@ -73,6 +75,10 @@ class Mood:
     targets: int
     budget: float
     engine: float
+    schema: float
+    image: float
+    auxiliary: tuple[str, ...]
+    blind: frozenset[str]
 
     @classmethod
     def draw(cls, rng: Random) -> Mood:
@@ -90,6 +96,10 @@ class Mood:
             targets=rng.choice((1, 1, 2, 3)),
             budget=rng.choice((0.0, 0.0, 0.03)),
             engine=rng.choice((0.0, 0.5)),
+            schema=rng.choice((0.0, 0.0, 0.5)),
+            image=rng.choice((0.0, 0.0, 0.5)),
+            auxiliary=rng.choice(((), ("aux",))),
+            blind=frozenset(rng.choice(((), ("target0",), ("target0",), ("aux", "target0"), ("aux", "target1")))),
         )
 
 
@@ -146,10 +156,16 @@ class World:
             if self.chance(0.3):
                 parts = (Text(self.word("said")), *parts)
         else:
-            parts, stop = (Text(self.word("answer")),), StopReason.STOP
+            parts, stop = (Text(self._answer(request)),), StopReason.STOP
         if self.chance(0.2):
             parts = (Thinking("hm"), *parts)
         return ModelReply(parts, stop, usage)
+
+    def _answer(self, request: ModelRequest) -> str:
+        word = self.word("answer")
+        if request.schema is None or self.chance(0.3):
+            return word
+        return f'```json\n{{"word": "{word}"}}\n```' if self.chance(0.3) else f'{{"word": "{word}"}}'
 
     def _odd(self) -> tuple[tuple[Part, ...], StopReason]:
         match self.rng.randint(0, 11):

@@ -21,6 +21,7 @@ from hermes.kernel.cli.output import (
     JsonOutput,
     Stdout,
     StreamJsonOutput,
+    StructuredOutput,
     TextOutput,
     ending_line,
     ending_to_json,
@@ -151,7 +152,7 @@ def test_B062_a_lone_surrogate_in_the_answer_is_replaced() -> None:
 
 KEYS = {
     "v", "type", "session", "turn", "reason", "exit_code", "answer", "partial", "detail", "iterations", "seconds",
-    "usage", "model", "stored", "steering",
+    "usage", "usage_by", "structured", "model", "stored", "steering",
 }  # fmt: skip
 
 
@@ -330,3 +331,14 @@ def test_a_spinner_leaves_no_trace() -> None:
     os.close(master)
     assert "thinking" in drawn
     assert "\r\x1b[Ka line\r\n" in rest
+
+
+def test_an_answer_with_a_schema_is_indented_on_a_terminal_and_a_line_of_ascii_elsewhere() -> None:
+    ending = Ending(EndReason.COMPLETED, session=S, answer='{"n": "é"}', structured={"n": "é\x9b"})
+    for terminal, expected in ((False, '{"n": "\\u00e9\\u009b"}\n'), (True, '{\n  "n": "é')):
+        out = io.StringIO()
+        output = StructuredOutput(Stdout(out), terminal=terminal)
+        output.on_event(delta("not shown"))
+        output.finish(ending)
+        assert out.getvalue().startswith(expected)
+        assert "\x9b" not in out.getvalue()
