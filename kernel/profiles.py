@@ -112,7 +112,7 @@ def merge_profile(name: str, row: Profile | None, settings: ProviderSettings) ->
             raise SettingsError(f"providers.{name}: base_url is missing, and no catalogue has a provider {name!r}")
         row = Profile(name, title=name, local=is_local(settings.base_url))
     base_url = settings.base_url or row.base_url
-    moved = not _is_there(base_url, row.base_url)
+    moved = not _is_there(base_url, row)
     quirks = {name: value for name, value in row.quirks.items() if not (moved and name == BY_MODEL)}
     return replace(
         row,
@@ -162,10 +162,14 @@ def filled_url(profile: Profile, environ: Mapping[str, str]) -> str:
     return _PART.sub(lambda part: environ[part[1]].strip(), profile.base_url)
 
 
-def _is_there(base_url: str, row_url: str) -> bool:
-    """Whether an address is on the host of a catalogue's row, any of them where the user fills a part of it."""
-    host = _PART.sub("*", _host_as_written(row_url))
-    return not host or fnmatchcase(_host(base_url), host.lower()) or base_url == row_url
+def _is_there(base_url: str, row: Profile) -> bool:
+    """Whether an address is on a host of a catalogue's row, any of them where the user fills a part of it.
+
+    The quirk `key_hosts` lists patterns of more hosts, such as where the row has no address of its own.
+    """
+    known = [_PART.sub("*", _host_as_written(row.base_url)), *map(str, row.quirks.get("key_hosts", ()))]
+    hosts = [host.lower() for host in known if host]
+    return base_url == row.base_url or not hosts or any(fnmatchcase(_host(base_url), host) for host in hosts)
 
 
 def _host_as_written(base_url: str) -> str:
@@ -195,8 +199,11 @@ MODE_ROWS: tuple[ModeRow, ...] = (
     ModeRow("anthropic_messages", path="*/anthropic"),
     ModeRow("codex_responses", provider="openai-codex"),
     ModeRow("codex_responses", host="chatgpt.com"),
+    ModeRow("codex_responses", provider="xai"),
+    ModeRow("codex_responses", host="api.x.ai"),
 )
-"""Read from the top, first fit wins (architecture, section 5). Claude on Bedrock is Converse too."""
+"""Read from the top, first fit wins (architecture, section 5). Claude on Bedrock is Converse too; xAI counts its chat
+completions as the old way (runtime behaviour specification 3.1)."""
 
 
 def detect_api_mode(profile: Profile, base_url: str, model: str, explicit: str | None = None) -> str:

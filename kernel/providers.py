@@ -44,31 +44,31 @@ class Profile:
     """The data row that makes a named provider. `quirks` and `defaults` are read by key, never by provider name.
 
     `quirks` known so far. Of the provider: `api_mode_by_model` ({pattern: wire format}), `key_optional` (true: it can
-    go without a key), `facts_of` (the provider whose rows of model facts are this one's too), `probe` (how to ask the
-    server about its models: see kernel/probing.py), `states_cost` (true: each reply says what it cost),
-    `cache_write_factors` ({"5m": 1.25, "1h": 2}: what writing to the cache costs, in input prices). Of every wire
-    format: `by_model` (pattern of model names in lower case: quirks of these
-    models), `drop_parameters` (list of request parameters never sent), `extra_parameters` (object put into every
-    request), `schema_dialect` (which JSON Schemas tools may have: openai, anthropic, bedrock, gemini, moonshot, xai; by
-    the wire format unless told), `cache_layout` (see plugins/wire/caching.py). Of chat completions:
-    `output_cap_parameter` ("max_tokens" unless told); `effort_parameter` ("reasoning_effort" unless told; with dots for
-    a nested one) and `effort_map` (effort, or "*": the provider's word for it, null to send none, or an object of
-    parameters); `offering` ("native", or "grammar": tools are offered by a grammar over plain text); `reasoning_field`
-    (field in which own reasoning is sent back) and `reasoning_required` (a message without any gets a blank one);
-    `schema_parameter` ("json_schema", "json_object" or "none": how an answer's schema is asked for);
+    go without a key), `key_hosts` (patterns of hosts that its key may go to, beside the row's own), `facts_of` (the
+    provider whose rows of model facts are this one's too), `probe` (how to ask the server about its models: see
+    kernel/probing.py), `states_cost` (true: each reply says what it cost), `cache_write_factors` ({"5m": 1.25, "1h":
+    2}: what writing to the cache costs, in input prices). Of every wire format: `by_model` (pattern of model names in
+    lower case: quirks of these models), `drop_parameters` (list of request parameters never sent), `extra_parameters`
+    (object put into every request), `schema_dialect` (which JSON Schemas tools may have: openai, anthropic, bedrock,
+    gemini, moonshot, xai; by the wire format unless told), `cache_layout` (see plugins/wire/caching.py). Of chat
+    completions: `output_cap_parameter` ("max_tokens" unless told); `effort_parameter` ("reasoning_effort" unless told;
+    with dots for a nested one) and `effort_map` (effort, or "*": the provider's word for it, null to send none, or an
+    object of parameters); `offering` ("native", or "grammar": tools are offered by a grammar over plain text);
+    `reasoning_field` (field in which own reasoning is sent back) and `reasoning_required` (a message without any gets
+    a blank one); `schema_parameter` ("json_schema", "json_object" or "none": how an answer's schema is asked for);
     `schema_beside_tools` (False, as for a local server: not in a request whose tools may be called, but in words);
     `images_in_tool_results` (true, or "user_message": they stand in a user message behind the results); `call_id`
-    ({"length": n}: ids of exactly so many letters and digits); `first_call_fields` (object put into the first call of a
-    message that brings nothing of its own); `stream_usage` (False: do not ask for usage in the stream). Of the
+    ({"length": n}: ids of exactly so many letters and digits); `first_call_fields` (object put into the first call of
+    a message that brings nothing of its own); `stream_usage` (False: do not ask for usage in the stream). Of the
     Responses API, where `effort_map` (words alone), `schema_parameter` and `images_in_tool_results` mean the same:
     `stream_only` (true: no reply comes whole), `reasoning_summary` ("auto" unless told; null asks for none),
     `temperature_with_reasoning` (true: taken while the model reasons), `replayed_ids` (types of items whose ids are
     sent back, ["message"] unless told), `reasoning_alone_is_incomplete` (true: a reply without text is no end),
     `answer_in_reasoning` (true: an answer may stand there behind `<response>`). Of the Messages API: `auth` ("bearer":
-    the key goes as a bearer token), `betas` (list of beta names, always sent), `anthropic_native` (true: a gateway that
-    hands everything to Anthropic itself), `thinking_replay` ("as_is", "signed", "unsigned" or "never": which of its own
-    thinking the server wants back), `reasoning_required` as above. Of Converse: `model_family` (id of the model behind
-    an inference profile whose own id does not tell).
+    the key goes as a bearer token), `betas` (list of beta names, always sent), `anthropic_native` (true: a gateway
+    that hands everything to Anthropic itself), `thinking_replay` ("as_is", "signed", "unsigned" or "never": which of
+    its own thinking the server wants back), `reasoning_required` as above. Of Converse: `model_family` (id of the
+    model behind an inference profile whose own id does not tell).
     `defaults`: `toolsets` (list), `prompt_budget_tokens`, `window_tokens`, `sections` (list of prompt sections).
     """
 

@@ -125,8 +125,27 @@ MODES = [
     ("x", "https://api.anthropic.com.evil.example/v1", "claude", "chat_completions"),
     ("x", "https://evil.example/?api.anthropic.com", "claude", "chat_completions"),
     ("x", "https://notchatgpt.com", "gpt", "chat_completions"),
+    ("xai", "", "grok", "codex_responses"),
+    ("x", "https://api.x.ai/v1", "grok", "codex_responses"),
     ("local", "http://127.0.0.1:8080/v1", "qwen", "chat_completions"),
 ]
+
+
+@pytest.mark.parametrize(
+    ("base_url", "keeps"),
+    [
+        ("https://bedrock-runtime.eu-west-1.amazonaws.com", True),
+        ("https://bedrock-runtime-fips.us-gov-west-1.amazonaws.com", True),
+        ("https://vpce-1-bedrock-runtime.us-east-1.vpce.amazonaws.com", True),
+        ("https://proxy.example.com", False),
+        ("http://bedrock-runtime.us-east-1.amazonaws.com.evil.example", False),
+    ],
+)
+def test_1739_a_key_of_a_row_without_an_address_goes_to_its_hosts_only(base_url: str, keeps: bool) -> None:
+    hosts = ["bedrock-runtime*.amazonaws.com", "*.vpce.amazonaws.com"]
+    row = Profile("bedrock", key_variables=("AWS_BEARER_TOKEN_BEDROCK",), quirks={"key_hosts": hosts})
+    merged = merge_profiles([row], {"bedrock": ProviderSettings(base_url=base_url)})["bedrock"]
+    assert bool(merged.key_variables) is keeps
 
 
 @pytest.mark.parametrize(("name", "url", "model", "mode"), MODES)
