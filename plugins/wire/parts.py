@@ -25,31 +25,38 @@ def is_own(replay: Replay | None, target: Target) -> bool:
 
 # ---- Bodies ---------------------------------------------------------------------------------------------------------
 
-_GROUP = 64
-_LARGE_BYTES = 65536
+_GROUP_BYTES = 1 << 18
+"""What small fragments are put together to: enough to be sent at once."""
 
 
 def joined(prefix: bytes, fragments: Sequence[bytes], tail: bytes) -> list[bytes]:
     """The body as pieces: prefix, fragments with commas between, tail. An empty fragment is left out.
 
-    A prefix that does not end with `[` has an item already. Small fragments are put together by the group (a thousand
-    pieces would each be walked again by every layer below); large ones are never copied.
+    A prefix that does not end with `[` has an item already. Small fragments are put together (a thousand pieces would
+    each be walked again by every layer below); large ones are never copied.
     """
-    sent = [fragment for fragment in fragments if fragment]
     pieces = [prefix]
-    if sent and not prefix.endswith(b"["):
-        pieces.append(b",")
-    for start in range(0, len(sent), _GROUP):
-        if start:
-            pieces.append(b",")
-        group = sent[start : start + _GROUP]
-        if sum(map(len, group)) <= _LARGE_BYTES:
-            pieces.append(b",".join(group))
-        else:
-            pieces.extend(piece for fragment in group for piece in (b",", fragment))
-            del pieces[-2 * len(group)]
+    group: list[bytes] = []
+    size, comma = 0, b"" if prefix.endswith(b"[") else b","
+    for fragment in fragments:
+        if not fragment:
+            continue
+        size += len(fragment)
+        group.append(fragment)
+        if size >= _GROUP_BYTES:
+            pieces += _grouped(comma, group)
+            group, size, comma = [], 0, b","
+    if group:
+        pieces += _grouped(comma, group)
     pieces.append(tail)
     return pieces
+
+
+def _grouped(comma: bytes, group: list[bytes]) -> tuple[bytes, ...]:
+    """The fragments of a group, the last of them as it is when it is large by itself."""
+    if len(group[-1]) < _GROUP_BYTES:
+        return (comma, b",".join(group))
+    return (comma, group[-1]) if len(group) == 1 else (comma, b",".join(group[:-1]), b",", group[-1])
 
 
 class Fragment(bytes):

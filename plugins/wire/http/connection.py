@@ -21,8 +21,8 @@ from hermes.kernel.providers import WireFault
 from .dialling import Exchange, Origin, aborted, dial, proxy_headers
 
 _READ_BYTES = 65536
-_SEND_BYTES = 1 << 19
-"""What is sent at once; the copy costs less than the wake-ups of a receiver that gets it in small pieces."""
+_SEND_BYTES = 1 << 17
+"""What is sent as it is; smaller pieces are copied together first, for a system call each costs more."""
 _IDLE_EXPIRES_S = 20.0
 """Half-dead pooled connections took up to 219 s to be noticed behind proxies (B149)."""
 _IDLE_MOST = 20
@@ -240,19 +240,20 @@ def _send(
 
 def _blocks(head: bytes, pieces: Iterable[bytes]) -> Iterator[bytes]:
     """Small pieces are put together up to a block (a system call each would cost more than the copy)."""
-    block = bytearray(head)
+    block, size = [head], len(head)
     for piece in pieces:
         if len(piece) >= _SEND_BYTES:
-            yield bytes(block)
+            yield b"".join(block)
             yield piece
-            block = bytearray()
+            block, size = [], 0
             continue
-        block += piece
-        if len(block) >= _SEND_BYTES:
-            yield bytes(block)
-            block = bytearray()
+        block.append(piece)
+        size += len(piece)
+        if size >= _SEND_BYTES:
+            yield b"".join(block)
+            block, size = [], 0
     if block:
-        yield bytes(block)
+        yield b"".join(block)
 
 
 def _head(method: str, target: str, headers: Iterable[tuple[bytes, bytes]], origin: Origin) -> bytes:
