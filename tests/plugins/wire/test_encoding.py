@@ -111,11 +111,12 @@ def test_the_body_is_model_tools_messages_and_then_what_varies() -> None:
 
 
 def test_the_envelope_never_joins_the_conversation() -> None:
-    small, large = WIRE.encode(USER, TARGET), WIRE.encode(Message("user", (Text("x" * 100_000),)), TARGET)
+    small, large = WIRE.encode(USER, TARGET), WIRE.encode(Message("user", (Text("x" * 300_000),)), TARGET)
     fragments = [small] * 100 + [large] * 2 + [small] * 100
     pieces = WIRE.envelope(WIRE.prefix("s", (), TARGET), fragments, Parameters(), TARGET)
     assert sum(piece is large for piece in pieces) == 2
-    assert max(len(piece) for piece in pieces if piece is not large) <= 65536
+    assert max(len(piece) for piece in pieces if piece is not large) <= 1 << 18
+    assert len(pieces) < 12
     assert [m["content"][:1] for m in json.loads(b"".join(pieces))["messages"]] == [
         "s",
         *"h" * 100,
