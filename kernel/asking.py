@@ -1,4 +1,4 @@
-"""Ask the model until there is a reply or a reason to stop: retries, the chain of targets, overflow.
+"""Ask the model until there is a reply or a reason to stop: repairs, retries, the chain of targets, overflow.
 
 The one place that yields AskModel, and with it the one that takes over what comes with Answered and Fault.
 """
@@ -8,16 +8,52 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from hermes.kernel.context import shrink
-from hermes.kernel.effects import Answered, AskModel, Consult, Fault, FaultKind, Notify, Record, RecoveryChoice, Wait
+from hermes.kernel.chain import (
+    CHAIN_SPENT_S,
+    fell_silent,
+    go_to,
+    is_open,
+    is_wider,
+    leave,
+    most_attempts,
+    next_target,
+    silences,
+    spoke,
+)
+from hermes.kernel.context import adopt, shrink
+from hermes.kernel.effects import (
+    Answered,
+    AskModel,
+    Change,
+    Consult,
+    Fault,
+    FaultKind,
+    Notify,
+    Record,
+    RecoveryChoice,
+    Stopped,
+    Wait,
+)
 from hermes.kernel.endings import EndReason
 from hermes.kernel.events import Notice
 from hermes.kernel.messages import ModelReply, ModelRequest
-from hermes.kernel.recovery import LONGEST_WAIT_S, Decision, GiveUp, NextTarget, Retry, Tries, decide, obey
+from hermes.kernel.recovery import (
+    LONGEST_WAIT_S,
+    SILENT_S,
+    Decision,
+    GiveUp,
+    NextTarget,
+    Retry,
+    Tries,
+    decide,
+    is_silence,
+    obey,
+)
+from hermes.kernel.repairs import MOST_REPAIRS, OUTPUT, as_learned, repair, unrepaired
 from hermes.kernel.state import Effects, Ended, TurnState
 
-TARGET_COOLS_S = 60.0
-"""How long a target that was left is passed over at the start of a turn (runtime behaviour specification 8.9)."""
+_TOO_LONG = (FaultKind.CONTEXT_OVERFLOW, FaultKind.BODY_TOO_LARGE)
+"""What a shorter conversation may get past."""
 
 
 def ask(state: TurnState, request: ModelRequest) -> Effects:
@@ -25,25 +61,33 @@ def ask(state: TurnState, request: ModelRequest) -> Effects:
 
     `request.messages` is filled in here at each attempt, since an overflow may have changed the conversation.
     """
+    yield from leave_silent(state)
     tries = Tries()
+    mended: list[str] = []
     compressions = 0
     while True:
-        outcome = yield from one_call(state, request)
-        if isinstance(outcome, ModelReply):
-            return outcome
-        if state.exhausted and request.purpose == "turn":
+        fault = yield from one_call(state, request)
+        if isinstance(fault, ModelReply):
+            return fault
+        if state.exhausted and request.purpose == "turn" and fault.kind is FaultKind.BILLING:
+            raise Ended(state.exhausted, f"{state.target_name}: {fault.detail}")  # nobody pays for a closing request
+        if (state.exhausted and request.purpose == "turn") or fault.kind is FaultKind.BUDGET:
             return None
-        if outcome.kind is FaultKind.BUDGET:
-            return None
-        if outcome.kind is FaultKind.CONTEXT_OVERFLOW and (yield from shrink(state, outcome, compressions)):
-            compressions += 1
-            continue
-        if is_schema_refused(outcome, request) and (yield from tell_schema(state, outcome, state.target_name)):
-            continue
-        tries.add(outcome)
-        has_next = next_target(state) is not None
-        decided = yield from decision(state, outcome, tries, state.target_name, state.limits.attempts, has_next)
-        yield from act(state, outcome, tries, decided)
+        tries.add(fault)
+        attempts, has_next = most_attempts(state, state.target_name), next_target(state) is not None
+        decided = yield from chosen(state, fault, tries, state.target_name, attempts, has_next)
+        if decided is None:
+            whole = replace(request, messages=tuple(state.messages))
+            if (yield from mend(state, fault, whole, state.target_name, mended)):
+                tries.mended()
+                continue
+            fault = unrepaired(fault)
+            if fault.kind in _TOO_LONG and (yield from shrink(state, fault, compressions)):
+                compressions += 1
+                tries.mended()
+                continue
+            decided = settled(state, fault, tries, attempts, has_next)
+        yield from act(state, fault, tries, decided)
 
 
 def one_call(state: TurnState, request: ModelRequest) -> Effects:
@@ -59,82 +103,106 @@ def one_call(state: TurnState, request: ModelRequest) -> Effects:
 def call_model(state: TurnState, request: ModelRequest, target: str) -> Effects:
     """Yield one AskModel and take over what comes with its outcome; gives the ModelReply or the Fault."""
     state.attempts += 1
-    left_out = tuple(state.known.get(_left_out(target), ()))
-    outcome = yield AskModel(replace(request, leave_out=left_out), target, state.attempts)
+    try:
+        outcome = yield AskModel(as_learned(request, state.known, target), target, state.attempts)
+    except Stopped as stop:
+        if stop.silent_s >= SILENT_S:
+            state.unrecorded.extend(fell_silent(state, target))
+        raise
     if not isinstance(outcome, (Answered, Fault)):
         raise TypeError(f"AskModel must be answered by Answered or Fault, not {type(outcome).__name__}")
     state.take_over(outcome)
     if isinstance(outcome, Answered):
+        if learned := spoke(state, target):
+            yield Record(learned)
         return outcome.reply
+    if is_silence(outcome):
+        yield Record(fell_silent(state, target))
     if outcome.kind is FaultKind.BUDGET:
         state.exhausted = state.exhausted or outcome.budget or EndReason.BUDGET_TOKENS
     return outcome
 
 
-def is_schema_refused(fault: Fault, request: ModelRequest) -> bool:
-    """Whether it may be the schema that a provider refuses; which it takes is known to nobody beforehand."""
-    return fault.kind is FaultKind.BAD_REQUEST and request.schema is not None
+def leave_silent(state: TurnState) -> Effects:
+    """Go past a target that fell silent too often; raises Ended, without a request, when there is no other."""
+    if not is_open(state, silent := state.target_name):
+        return
+    following = next_target(state)
+    often = f"{silent} sent nothing {silences(state, silent)} times in a row"
+    if following is None:
+        raise Ended(EndReason.PROVIDER_FAILED, f"{often}; it is asked again in a minute")
+    go_to(state, following)
+    yield Notify(Notice(kind="fallback", text=f"{often}; going on with {state.target_name}"))
 
 
-def tell_schema(state: TurnState, fault: Fault, target: str) -> Effects:
-    """Have the schema told to a target in words from now on; gives False when that is so already."""
-    key = _left_out(target)
-    left_out = state.known.get(key, [])
-    if "schema" in left_out:
+# ---- What to do about a fault ---------------------------------------------------------------------------------------
+
+
+def chosen(state: TurnState, fault: Fault, tries: Tries, target: str, attempts: int, has_next: bool) -> Effects:
+    """A plugin's choice within the table's limits; None when there is none that can be followed."""
+    choice: Any = yield Consult("recovery", {"fault": fault, "attempts": tries.on_target, "target": target})
+    if not isinstance(choice, RecoveryChoice):
+        return None
+    return obey(choice, fault, tries, attempts=attempts, has_next=has_next)
+
+
+def mend(state: TurnState, fault: Fault, request: ModelRequest, target: str, mended: list[str]) -> Effects:
+    """Change what is sent to this target from now on so that the request may pass; gives False when nothing is left.
+
+    `mended` are the subjects of the repairs before it. The size of an output is changed once: a provider that goes on
+    refusing a little less each time would be asked for ever.
+    """
+    found = repair(fault, as_learned(request, state.known, target), state.known, target)
+    if found is None or len(mended) >= MOST_REPAIRS or (found.subject == OUTPUT and OUTPUT in mended):
         return False
-    yield Record((state.learn(key, [*left_out, "schema"]),))
-    text = f"{target} refused the request ({fault.detail}); trying with the schema told in words"
-    yield Notify(Notice(kind="warning", text=text))
+    mended.append(found.subject)
+    changes: list[Change] = [state.learn(found.key, found.value, found.ttl_s)]
+    if target == state.target_name and (adopted := adopt(state, fault)):
+        changes.append(adopted)
+    yield Record(tuple(changes))
+    yield Notify(Notice(kind="warning", text=found.told))
     return True
 
 
-def _left_out(target: str) -> str:
-    return f"leave_out:{target}"
+def settled(state: TurnState, fault: Fault, tries: Tries, attempts: int, has_next: bool) -> Decision:
+    """The table's decision; a conversation that is too long here may fit where there is more room (B132)."""
+    following = next_target(state)
+    if fault.kind is FaultKind.CONTEXT_OVERFLOW and following is not None and is_wider(state, following):
+        return NextTarget()
+    return decide(fault, tries, attempts=attempts, has_next=has_next, seed=seed_of(state))
 
 
-def decision(state: TurnState, fault: Fault, tries: Tries, target: str, attempts: int, has_next: bool) -> Effects:
-    """What to do about a fault of a target: a plugin's choice within the table's limits, else the table's."""
-    facts = {"fault": fault, "attempts": tries.on_target, "target": target}
-    choice: Any = yield Consult("recovery", facts)
-    if isinstance(choice, RecoveryChoice):
-        chosen = obey(choice, fault, tries, attempts=attempts, has_next=has_next)
-        if chosen is not None:
-            return chosen
-    return decide(fault, tries, attempts=attempts, has_next=has_next, seed=f"{state.session_id}:{state.turn}")
+def seed_of(state: TurnState) -> str:
+    """Makes the jitter of waits differ between sessions and turns."""
+    return f"{state.session_id}:{state.turn}"
 
 
 def act(state: TurnState, fault: Fault, tries: Tries, decided: Decision) -> Effects:
     """Wait, or move to the next target, or end the turn."""
     match decided:
         case Retry(wait_s=wait_s):
-            yield again(state.target_name, fault, wait_s)
+            yield from again(state.target_name, fault, tries, wait_s)
         case NextTarget():
             left, following = state.target_name, next_target(state)
-            state.target = state.target if following is None else following
+            learned = leave(state, fault)
+            if following is not None:
+                go_to(state, following)
             tries.next_target()
-            yield Record((state.learn(f"left:{left}", fault.kind.value, TARGET_COOLS_S),))
+            yield Record((learned,))
             text = f"{left} failed ({fault.detail or fault.kind.value}); going on with {state.target_name}"
             yield Notify(Notice(kind="fallback", text=text))
         case GiveUp(reason=reason):
+            if len(state.targets) > 1:
+                state.unrecorded.append(state.learn("chain_spent", True, CHAIN_SPENT_S))
             times = f" (after {tries.in_all} attempts)" if tries.in_all > 1 else ""
             wait_s = fault.retry_after_s or 0.0
             when = f"; it asks to wait {wait_s:.0f} s" if wait_s > LONGEST_WAIT_S else ""
             raise Ended(reason, f"{state.target_name}: {fault.detail or fault.kind.value}{times}{when}")
 
 
-def again(target: str, fault: Fault, wait_s: float) -> Wait:
-    return Wait(wait_s, f"{target}: {fault.detail or fault.kind.value}; trying again")
-
-
-def first_target(state: TurnState) -> int:
-    """The first target of the chain that was not left a short while ago; the primary when all were."""
-    return next((i for i, name in enumerate(state.targets) if not _cools(state, name)), 0)
-
-
-def next_target(state: TurnState) -> int | None:
-    """The next of the chain that is not cooling down; None when there is none."""
-    return next((i for i, n in enumerate(state.targets) if i > state.target and not _cools(state, n)), None)
-
-
-def _cools(state: TurnState, target: str) -> bool:
-    return f"left:{target}" in state.known
+def again(target: str, fault: Fault, tries: Tries, wait_s: float) -> Effects:
+    """Wait before the same target is asked again; another key of it is asked at once, and a person is told."""
+    why = f"{target}: {fault.detail or fault.kind.value}"
+    if tries.goes_on:
+        yield Notify(Notice(kind="fallback", text=f"{why}; trying another key"))
+    yield Wait(wait_s, f"{why}; trying again")

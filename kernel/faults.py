@@ -1,6 +1,6 @@
 """Name what went wrong at a provider: a WireFault in, one of the closed set of kinds out.
 
-`classify` reads the table in `fault_rows.py`; nothing here retries or decides. Structured codes are read from the
+`classify` reads the table in `fault_rows/`; nothing here retries or decides. Structured codes are read from the
 usual places of an error body: `error.code`, `error.type`, `error.status`, the same at the top, an error object that is
 itself a JSON text inside the message, and the upstream's text in OpenRouter's `error.metadata.raw`.
 """
@@ -8,6 +8,7 @@ itself a JSON text inside the message, and the upstream's text in OpenRouter's `
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -24,58 +25,114 @@ _GENERIC_CODES = frozenset({"", "error", "invalid_request_error", "bad_request",
 """Codes that say nothing beyond "no"."""
 
 
+_CHARS_PER_TOKEN = 3
+"""Of a prompt that a server counted in characters: fewer than usual, so that what is left for the output is safe."""
+
+_MEGABYTE = 1024 * 1024
+
+
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What a fault says, in the forms that rows look at: `text` in lower case, `limits` from structured fields."""
+    """What a fault says, in the forms that rows look at. `window` and `used` are token counts of structured fields."""
 
     cause: str
     status: int | None
     codes: frozenset[str]
     text: str
     resets: bool
-    window_tokens: int | None = None
+    parameter: str = ""
+    window: int | None = None
+    used: int | None = None
 
 
 def classify(fault: WireFault, *, now: float | None = None) -> Fault:
     """Recognise a fault. `now` (seconds since 1970) is for HTTP dates, the clock when None."""
     row, evidence, wait_s = _recognise(fault, now)
-    kind = row.kind if row else _by_status(evidence.status)
-    limit = evidence.window_tokens or _group(row, evidence, "limit")
-    shown = limit if kind in (FaultKind.CONTEXT_OVERFLOW, FaultKind.OUTPUT_CAP) else None
-    return Fault(kind, _detail(fault), retry_after_s=wait_s, limit_tokens=shown)
+    found = row.wording.search(evidence.text) if row and row.wording else None
+    counts = {name: _count(text) for name, text in (found.groupdict() if found else {}).items() if name != "subject"}
+    kind, window, used, output = _sizes(row.kind if row else _by_status(evidence.status), counts, evidence)
+    return Fault(
+        kind,
+        _detail(fault),
+        retry_after_s=wait_s,
+        limit_tokens=window,
+        row=_name(row, evidence),
+        status=evidence.status,
+        input_tokens=used,
+        output_limit_tokens=output,
+        repair=row.repair if row else None,
+        subject=_subject(row, found, evidence),
+        subject_limit=_subject_limit(counts),
+    )
 
 
-def matched_row(fault: WireFault) -> str:
-    """The name of the row that recognised it, for the log; "status" or "unknown" when none did."""
-    row, evidence, _ = _recognise(fault, None)
+def _name(row: FaultRow | None, evidence: Evidence) -> str:
+    """The row's, for the log; "status" or "unknown" when none fits."""
     if row:
         return row.name
     return "unknown" if evidence.status is None else "status"
 
 
-def output_limit(fault: WireFault) -> int | None:
-    """The largest output, in tokens, that would have passed, as far as the provider says so; None when it does not.
+def _sizes(
+    kind: FaultKind, counts: Mapping[str, int | None], evidence: Evidence
+) -> tuple[FaultKind, int | None, int | None, int | None]:
+    """Kind, window, input and the largest output, in tokens; all None where the fault is about something else.
 
-    From a stated output limit, or from window less input. Never the window itself.
+    A sum that is too large because of the input alone is an overflow of the context: a smaller output does not help.
     """
-    row, evidence, _ = _recognise(fault, None)
-    if row is None or row.kind is not FaultKind.OUTPUT_CAP:
-        return None
-    if stated := _group(row, evidence, "output"):
-        return stated
-    window, used = _group(row, evidence, "limit"), _group(row, evidence, "input")
-    return max(window - used, 0) if window and used else None
+    if kind not in (FaultKind.CONTEXT_OVERFLOW, FaultKind.OUTPUT_CAP):
+        return kind, None, None, None
+    window = evidence.window or counts.get("limit")
+    used = evidence.used or counts.get("input")
+    if chars := counts.get("chars"):
+        used = chars // _CHARS_PER_TOKEN
+    if kind is FaultKind.OUTPUT_CAP and window and used and used >= window:
+        kind = FaultKind.CONTEXT_OVERFLOW
+    output = counts.get("output")
+    if kind is FaultKind.OUTPUT_CAP and output is None and window and used:
+        output = window - used
+    return kind, window, used, output
+
+
+def _subject(row: FaultRow | None, found: re.Match[str] | None, evidence: Evidence) -> str:
+    if row is None:
+        return ""
+    if row.subject == "param":
+        return evidence.parameter
+    return row.subject or (found.groupdict().get("subject") or "" if found else "")
+
+
+def _subject_limit(counts: Mapping[str, int | None]) -> int | None:
+    megabytes = counts.get("megabytes")
+    return counts.get("bytes") or counts.get("count") or (megabytes and megabytes * _MEGABYTE)
+
+
+def _count(text: str | None) -> int | None:
+    return int(text.replace(",", "")) if text else None
 
 
 def _recognise(fault: WireFault, now: float | None) -> tuple[FaultRow | None, Evidence, float | None]:
     objects = _objects(_parse(fault.body))
     texts = [fault.message, *_texts(objects)] if objects else [fault.message, fault.body[:4000]]
-    text = "\n".join(texts).lower()
+    text = "\n".join(texts)
     codes = frozenset(_codes(objects)) | {fault.code.lower()}
-    wait_s = retry_after_s(fault.headers, text, objects, now)
-    window = next((o["n_ctx"] for o in objects if isinstance(o.get("n_ctx"), int)), None)
-    evidence = Evidence(fault.cause, fault.status, codes - _GENERIC_CODES, text, wait_s is not None, window)
+    wait_s = retry_after_s(fault.headers, text.lower(), objects, now)
+    evidence = Evidence(
+        fault.cause,
+        fault.status,
+        codes - _GENERIC_CODES,
+        text,
+        wait_s is not None,
+        next((o["param"] for o in objects if isinstance(o.get("param"), str)), ""),
+        _tokens(objects, "n_ctx"),
+        _tokens(objects, "n_prompt_tokens"),
+    )
     return next((row for row in ROWS if _fits(row, evidence)), None), evidence, wait_s
+
+
+def _tokens(objects: list[Mapping[str, Json]], name: str) -> int | None:
+    """A count in a field of llama.cpp's."""
+    return next((o[name] for o in objects if isinstance(o.get(name), int)), None)
 
 
 def _fits(row: FaultRow, evidence: Evidence) -> bool:
@@ -94,13 +151,6 @@ def _by_status(status: int | None) -> FaultKind:
     if status is None:
         return FaultKind.UNKNOWN
     return FaultKind.SERVER_ERROR if status >= 500 else FaultKind.BAD_REQUEST
-
-
-def _group(row: FaultRow | None, evidence: Evidence, name: str) -> int | None:
-    """A count of tokens that the row's wording captured."""
-    found = row.wording.search(evidence.text) if row and row.wording else None
-    value = found.groupdict().get(name) if found else None
-    return int(value.replace(",", "")) if value else None
 
 
 # ---- Reading a body -------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from hermes.kernel.effects import FaultKind as K
 from hermes.kernel.fault_rows import ROWS, FaultRow
-from hermes.kernel.faults import classify, matched_row, output_limit
+from hermes.kernel.faults import classify
 from hermes.kernel.providers import WireFault
 from hermes.kernel.retry_after import retry_after_s
 
@@ -30,8 +30,8 @@ def http(status: int | None, body: Any = "", **headers: str) -> WireFault:
 @pytest.mark.parametrize("row", [r for r in ROWS if r.example], ids=lambda r: r.name)
 def test_every_row_recognises_its_own_example(row: FaultRow) -> None:
     fault = http(row.statuses[0] if row.statuses else 400, row.example)
-    assert matched_row(fault) == row.name
-    assert classify(fault).kind is row.kind
+    found = classify(fault)
+    assert (found.row, found.kind, found.repair) == (row.name, row.kind, row.repair)
 
 
 def test_row_names_are_unique_and_wording_is_lower_case() -> None:
@@ -102,14 +102,14 @@ def test_B002_every_overflow_wording_is_recognised_with_the_window_it_states(
     ],
 )
 def test_B068_B069_the_output_that_fits_is_told_apart_from_the_window(text: str, room: int | None) -> None:
-    assert output_limit(http(400, text)) == room
+    assert classify(http(400, text)).output_limit_tokens == room
 
 
 def test_B090_a_402_that_states_what_can_be_afforded_is_an_output_cap() -> None:
     fault = http(402, "This request requires more credits, or fewer max_tokens. You requested up to 65536 tokens, but "
                       "can only afford 56272.")  # fmt: skip
     assert classify(fault).kind is K.OUTPUT_CAP
-    assert output_limit(fault) == 56272
+    assert classify(fault).output_limit_tokens == 56272
 
 
 LIMITS = [

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from hermes.kernel.effects import Fault, FaultKind, RecoveryChoice
 from hermes.kernel.endings import EndReason
 from hermes.kernel.recovery import (
-    BACKOFF_CAP_S,
     LONGEST_WAIT_S,
+    LONGEST_WAIT_WITH_NEXT_S,
     POLICIES,
     Decision,
     GiveUp,
@@ -103,8 +103,15 @@ def test_the_next_target_is_taken_where_another_provider_may_help(kind: FaultKin
     assert isinstance(decided(kind, times=3, has_next=True), NextTarget) == (kind not in STAYS)
 
 
-def test_a_fault_that_another_try_may_mend_is_tried_again_before_the_next_target() -> None:
-    assert isinstance(decided(K.RATE_LIMIT, has_next=True), Retry)
+BEFORE_NEXT = {K.RATE_LIMIT: 1, K.INVALID_REPLY: 1, K.OVERLOADED: 2, K.TIMEOUT: 2, K.STALL: 2}
+
+
+@pytest.mark.parametrize("kind", sorted(RETRIED))
+def test_B012_the_next_target_is_taken_before_all_attempts_are_spent(kind: FaultKind) -> None:
+    most = BEFORE_NEXT.get(kind, 3)
+    assert [isinstance(decided(kind, times=n, has_next=True), Retry) for n in range(1, 4)] == [
+        n < most for n in range(1, 4)
+    ]
 
 
 # ---- Waits ----------------------------------------------------------------------------------------------------------
@@ -122,7 +129,8 @@ def test_a_retry_after_in_the_past_is_no_wait() -> None:
 
 def test_a_retry_after_that_is_too_long_is_a_wall() -> None:
     assert decided(K.RATE_LIMIT, retry_after_s=LONGEST_WAIT_S + 1) == GiveUp(EndReason.PROVIDER_FAILED)
-    assert decided(K.RATE_LIMIT, retry_after_s=LONGEST_WAIT_S + 1, has_next=True) == NextTarget()
+    assert decided(K.CONNECTION, retry_after_s=LONGEST_WAIT_WITH_NEXT_S, has_next=True) == Retry(120.0)
+    assert decided(K.CONNECTION, retry_after_s=LONGEST_WAIT_WITH_NEXT_S + 1, has_next=True) == NextTarget()
 
 
 @some
@@ -133,7 +141,7 @@ def test_waits_double_with_jitter_of_half_to_whole_and_have_a_cap(kind: FaultKin
         tries.add(Fault(kind))
     chosen = decide(Fault(kind), tries, attempts=100, has_next=False, seed=seed)
     assert isinstance(chosen, Retry)
-    whole = min(POLICIES[kind].base_s * 2 ** (times - 1), BACKOFF_CAP_S)
+    whole = min(POLICIES[kind].base_s * 2 ** (times - 1), POLICIES[kind].cap_s)
     assert whole / 2 <= chosen.wait_s <= whole
 
 
@@ -176,8 +184,9 @@ def test_a_plugin_cannot_make_a_turn_wait_for_ever(asked: float, wait_s: float) 
     assert obeyed(RecoveryChoice("retry", asked), K.STALL) == Retry(wait_s)
 
 
-def test_a_plugin_cannot_spend_a_budget_that_is_used_up() -> None:
-    assert obeyed(RecoveryChoice("retry"), K.BUDGET) is None
+@pytest.mark.parametrize("kind", [K.BUDGET, K.BILLING])
+def test_spec_31273_a_plugin_cannot_have_tried_again_what_nobody_pays_for(kind: FaultKind) -> None:
+    assert obeyed(RecoveryChoice("retry"), kind) is None
 
 
 def test_a_plugin_may_move_on_only_when_there_is_a_next_target() -> None:
