@@ -1,15 +1,15 @@
-"""Agent: builds all of it from settings; run, interrupt, steer, resume."""
+"""Agent: builds all of it from settings; run, send, steer, interrupt, resume."""
 
 from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import Self
+from typing import Literal, Self
 
+from hermes.kernel.children import Children
 from hermes.kernel.config.settings import (
     LimitSettings,
     ProviderSettings,
@@ -22,7 +22,6 @@ from hermes.kernel.effects import ApprovalRequest
 from hermes.kernel.endings import EndReason
 from hermes.kernel.errors import (
     AgentBusy,
-    HermesError,
     SessionNotFound,
     SettingsError,
     StopRun,
@@ -30,23 +29,22 @@ from hermes.kernel.errors import (
     UsageError,
 )
 from hermes.kernel.events import Event, Notice
+from hermes.kernel.inbox import Input
 from hermes.kernel.interrupts import Token
 from hermes.kernel.journal import MemoryStore
-from hermes.kernel.messages import Image, Json, Usage
-from hermes.kernel.roles import ChildResult, ChildTask, DelegateInfo
-from hermes.kernel.running import Running
+from hermes.kernel.messages import Image, Json
 from hermes.kernel.services import Services, build, open_store
 from hermes.kernel.sessions import SessionStore
 from hermes.kernel.state import TurnResult
+from hermes.kernel.storing import StoreUnavailable
 from hermes.kernel.structured import checked_schema
 from hermes.kernel.toolrunner import Person
 
 _LOG = logging.getLogger("hermes.agent")
 
-CHILD_PROMPT = (
-    "You are working on one task for another agent, which reads only your final answer. Do the task completely, then "
-    "answer with what you found or did, where, and what is left."
-)
+Sent = Literal["waits", "steers", "queued", "interrupts"]
+"""What became of a message by `Agent.send`: no turn runs and it waits for `run_next`; it reaches the running turn; it
+waits for the end of that turn; it ended that turn and is next."""
 
 
 class Agent:
@@ -63,11 +61,12 @@ class Agent:
         self._person, self._on_event = ask, on_event
         self._services: Services | None = None
         self._store: SessionStore | None = None
-        self._is_fallback = False
+        self._problem = ""  # why the store in use is one in memory that nobody asked for
         self._conversation: Conversation | None = None
         self._token: Token | None = None
         self._early: tuple[EndReason, str] | None = None
         self._lock = threading.Lock()
+        self._speaking = threading.RLock()  # an `on_event` may send while a turn begins, in the same thread
         self._caller: str | None = None
 
     @classmethod
@@ -114,8 +113,7 @@ class Agent:
     @property
     def store(self) -> SessionStore:
         if self._store is None:
-            self._store, problem = open_store(self.services)
-            self._is_fallback = bool(problem)
+            self._store, self._problem = open_store(self.services)
         return self._store
 
     @property
@@ -126,8 +124,9 @@ class Agent:
 
     def begin(self, title: str = "") -> str:
         """Begin a new session and leave the one before; returns its id. Raises AgentBusy while a turn runs."""
-        self._check_idle()
-        return self._begin(title)
+        with self._speaking:
+            self._check_idle()
+            return self._begin(title)
 
     def _begin(self, title: str = "") -> str:
         self._leave()
@@ -140,10 +139,10 @@ class Agent:
         try:
             return self._create(choice.name, title)
         except StoreError as error:
-            if self.settings.sessions.stop_when_failing or self._is_fallback:
+            if self.settings.sessions.stop_when_failing or self._problem:
                 raise
             self._emit(Notice(kind="store", text=f"{error}; this run is kept in memory only"))
-            self._store, self._is_fallback = MemoryStore(), True
+            self._store, self._problem = MemoryStore(), str(error)
             return self._create(choice.name, title)
 
     def _create(self, model: str, title: str) -> str:
@@ -157,26 +156,30 @@ class Agent:
 
         Raises SessionNotFound, SessionBusy with the process that has it, or AgentBusy while a turn runs.
         """
-        self._check_idle()
-        self._leave()
-        session_id = self.store.find(id_or_title)
-        if fork:
-            session_id = self.store.fork(session_id)
-        self._open(session_id, is_resumed=True)
-        return session_id
+        with self._speaking:
+            self._check_idle()
+            self._leave()
+            session_id = self.store.find(id_or_title)
+            if fork:
+                session_id = self.store.fork(session_id)
+            self._open(session_id, is_resumed=True)
+            return session_id
 
     def newest(self) -> str:
         """The id of the session of this directory with the newest activity; SessionNotFound when there is none."""
         directory = str(self.services.places.cwd)
         for info in self.store.list(directory=directory, limit=1):
             return info.id
+        if self._problem:
+            raise StoreUnavailable(self._problem)
         raise SessionNotFound(f"no session was begun in {directory}; `hermes sessions list` shows all of them")
 
     def _open(self, session_id: str, *, is_resumed: bool) -> None:
         standing = Standing(0, self._caller, self.settings.limits.iterations, self._person, is_resumed)
-        conversation = Conversation(self.services, self.store, standing, self._spawn, self._remember)
+        spawn = Children(self.services, self.store).spawn
+        conversation = Conversation(self.services, self.store, standing, spawn, self._remember)
         conversation.open(self.store.open(session_id))
-        conversation.log.stored = conversation.log.stored and not self._is_fallback
+        conversation.log.stored = conversation.log.stored and not self._problem
         self._conversation = conversation
         if is_resumed:
             close_children(self.store, session_id)
@@ -198,13 +201,51 @@ class Agent:
         if not text.strip() and not images:
             raise UsageError("the message is empty")
         plain = None if schema is None else checked_schema(schema)
-        return self._turn(lambda conversation, token: conversation.run(text, images, token, plain))
+        result = self._turn(lambda conversation: conversation.said(text, images, plain))
+        assert result is not None  # a message that was said begins a turn
+        return result
 
     def resume(self, session_id: str) -> TurnResult:
-        """Finish the turn of a session that a crash cut off; UsageError when it has none."""
+        """Finish the turn of a session that a crash cut off, or begin the one that waits; UsageError without either."""
         if self.session_id != session_id:
             self.attach(session_id)
-        return self._turn(lambda conversation, token: conversation.resume(token))
+        if (result := self.run_next()) is None:
+            raise UsageError(f"session {session_id} has no unfinished turn; give a prompt to go on with it")
+        return result
+
+    def run_next(self) -> TurnResult | None:
+        """One turn for what comes next by itself in the open session: a turn that a crash cut off, else what was sent.
+
+        With `sessions.busy: queue` each message is a turn of its own, else all that wait are one. None, and nothing
+        done, when there is neither. Raises as `run` does.
+        """
+        return self._turn(Conversation.next_input) if self._conversation is not None else None
+
+    def send(self, text: str, images: Sequence[Image] = ()) -> Sent:
+        """Say something at any moment, from any thread; durable on return, and never lost, also by a crash.
+
+        While no turn runs it waits for `run_next`. While one runs, `sessions.busy` decides: it reaches the model with
+        the next tool results (images cannot, and nothing overtakes what waits), waits for a turn of its own, or
+        interrupts. `run` takes all that waits before its own text. Raises UsageError when it is empty or no session is
+        open.
+        """
+        if not text.strip() and not images:
+            raise UsageError("the message is empty")
+        with self._speaking:
+            conversation, token = self._conversation, self._token
+            if conversation is None:
+                raise UsageError("no session is open: begin() or attach() one, or run() the first message")
+            busy = self.settings.sessions.busy
+            if token is not None and busy == "steer" and not images and not conversation.is_anybody_waiting():
+                conversation.steer(text, keep=True)
+                return "steers"
+            conversation.queue(text, images)
+        if token is None:
+            return "waits"
+        if busy != "interrupt":
+            return "queued"
+        token.set(EndReason.INTERRUPTED, "a new message came")
+        return "interrupts"
 
     def interrupt(self, reason: EndReason = EndReason.INTERRUPTED, detail: str = "") -> None:
         """Stop the running turn, from any thread. Before a turn runs, the next one is stopped at once."""
@@ -227,19 +268,35 @@ class Agent:
             raise UsageError("the text to steer with is blank")
         conversation.steer(text)
 
-    def _turn(self, start: Callable[[Conversation, Token], TurnResult]) -> TurnResult:
-        token = self._begin_turn()
+    def _turn(self, begin: Callable[[Conversation], Input | None]) -> TurnResult | None:
+        """One turn of the input that `begin` finds. What others send meanwhile comes behind this input, not before."""
+        with self._speaking:
+            token = self._begin_turn()
+            begun: Input | None = None
+            try:
+                conversation = self._opened()
+                begun = begin(conversation)
+            finally:
+                if begun is None:
+                    self._end_turn(token)
+        if begun is None:
+            return None
         try:
-            if self._conversation is None:
-                self._begin()
-            conversation = self._conversation
-            if conversation is None:
-                raise UsageError("no session is open")
-            return start(conversation, token)
+            return conversation.run(begun, token)
         finally:
-            with self._lock:
-                self._token = None
-            token.close()
+            self._end_turn(token)
+
+    def _opened(self) -> Conversation:
+        if self._conversation is None:
+            self._begin()
+        if self._conversation is None:
+            raise UsageError("no session is open")
+        return self._conversation
+
+    def _end_turn(self, token: Token) -> None:
+        with self._lock:
+            self._token = None
+        token.close()
 
     def _check_idle(self) -> None:
         if self._token is not None:
@@ -253,69 +310,6 @@ class Agent:
                 self._token.set(*self._early)
                 self._early = None
             return self._token
-
-    # ---- Children ---------------------------------------------------------------------------------------------------
-
-    def _spawn(self, parent: Conversation, running: Running, tasks: Sequence[ChildTask]) -> Sequence[ChildResult]:
-        """Run children to their end, side by side, each in a session and a thread of its own."""
-        model = self.services.chain()[0].name
-        directory = str(self.services.places.cwd)
-        store = self.store
-        ids = [
-            store.create(
-                directory=directory,
-                model=model,
-                source="child",
-                title=task.goal[:60],
-                parent=parent.log.id,
-                parent_call=running.call.id,
-            )
-            for task in tasks
-        ]
-        parent.log.link_child(running.call.id, ",".join(ids))
-        results: list[ChildResult | None] = [None] * len(tasks)
-
-        def work(index: int) -> None:
-            try:
-                results[index] = self._child(parent, running, ids[index], tasks[index])
-            except HermesError as error:
-                _LOG.error("child %s failed: %s", ids[index], error)
-                results[index] = ChildResult(ids[index], error.reason, None, 0, 0.0, Usage())
-
-        threads = [
-            threading.Thread(target=work, args=(i,), name=f"hermes-child-{ids[i]}", daemon=True)
-            for i in range(len(tasks))
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            _join(thread, running.token)
-        done = [r or _failed(ids[i], running.token) for i, r in enumerate(results)]
-        parent.runtime.child_usage.extend(r.usage for r in done)
-        return done
-
-    def _child(self, parent: Conversation, running: Running, session_id: str, task: ChildTask) -> ChildResult:
-        began = time.monotonic()
-        info = DelegateInfo(parent.log.id, running.call.id, session_id, task.goal)
-        self.services.plugins.observe("before_delegate", delegate=info)
-        standing = Standing(parent.standing.depth + 1, CHILD_PROMPT, self.settings.delegate.iterations)
-        child = Conversation(self.services, self.store, standing, self._spawn)
-        token = Token(running.token)
-        try:
-            child.open(self.store.open(session_id))
-            text = f"{task.goal}\n\nContext:\n{task.context}" if task.context.strip() else task.goal
-            try:
-                result = child.run(text, (), token)
-            finally:
-                child.close()
-        finally:
-            token.close()
-        seconds = time.monotonic() - began
-        after = replace(info, reason=result.reason.value, seconds=seconds, usage=result.usage)
-        self.services.plugins.observe("after_delegate", delegate=after)
-        return ChildResult(
-            session_id, result.reason, result.answer or result.partial or None, result.iterations, seconds, result.usage
-        )
 
     def _stopped_by_plugin(self, stop: StopRun) -> None:
         self.interrupt(EndReason.INTERRUPTED, stop.why or "a plugin stopped the run")
@@ -358,23 +352,6 @@ class Agent:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-CHILD_GRACE_S = 1.0
-"""How long a stopped parent waits for a child's turn to be closed; a child's own grace is well below it."""
-
-
-def _join(thread: threading.Thread, token: Token) -> None:
-    """Wait for a child; once the parent is stopped, no longer than the grace."""
-    while thread.is_alive() and not token.wait(0.0):
-        thread.join(0.05)
-    thread.join(CHILD_GRACE_S)
-
-
-def _failed(session_id: str, token: Token) -> ChildResult:
-    """What is told of a child that gave no result: its thread raised, or it was left behind by a stop."""
-    reason = token.reason or EndReason.INTERNAL
-    return ChildResult(session_id, reason, None, 0, 0.0, Usage())
 
 
 __all__ = ["Agent", "TurnResult"]

@@ -10,11 +10,12 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 
-from hermes.kernel.asking import again, call_model, decision, is_schema_refused, tell_schema
+from hermes.kernel.asking import again, call_model, chosen, mend, seed_of
+from hermes.kernel.chain import most_attempts
 from hermes.kernel.effects import Fault, FaultKind, Notify, Stopped
 from hermes.kernel.events import Notice
 from hermes.kernel.messages import Image, Json, Message, ModelReply, ModelRequest, Text, UserInput, clean
-from hermes.kernel.recovery import NextTarget, Retry, Tries
+from hermes.kernel.recovery import NextTarget, Retry, Tries, decide
 from hermes.kernel.replies import Kind, kind_of
 from hermes.kernel.state import Effects, TurnState
 from hermes.kernel.structured import as_object, fitted, misfit_note
@@ -37,6 +38,8 @@ def ask_auxiliary(state: TurnState, request: ModelRequest) -> Effects:
     The auxiliary target first, as often as any; when it fails for good, the target in use once. With a schema the text
     is JSON that fits it, and an answer that does not is sent back once.
     """
+    if state.exhausted is not None:
+        return Fault(FaultKind.BUDGET, "the budget is used up", budget=state.exhausted)
     targets = targets_for(state, request)
     if not targets:
         return Fault(
@@ -73,18 +76,21 @@ def _ask(state: TurnState, request: ModelRequest, targets: list[str]) -> Effects
     if request.schema is not None:
         request = replace(request, schema=as_object(request.schema))
     tries = Tries()
+    mended: list[str] = []
     attempts = state.limits.attempts
     while True:
         outcome = _usable((yield from _call(state, request, targets[0])))
         if isinstance(outcome, ModelReply) or state.exhausted is not None:
             return outcome
-        if is_schema_refused(outcome, request) and (yield from tell_schema(state, outcome, targets[0])):
-            continue
         tries.add(outcome)
-        decided = yield from decision(state, outcome, tries, targets[0], attempts, len(targets) > 1)
-        match decided:
+        has_next, attempts = len(targets) > 1, min(attempts, most_attempts(state, targets[0]))
+        decided = yield from chosen(state, outcome, tries, targets[0], attempts, has_next)
+        if decided is None and (yield from mend(state, outcome, request, targets[0], mended)):
+            tries.mended()
+            continue
+        match decided or decide(outcome, tries, attempts=attempts, has_next=has_next, seed=seed_of(state)):
             case Retry(wait_s=wait_s):
-                yield again(targets[0], outcome, wait_s)
+                yield from again(targets[0], outcome, tries, wait_s)
             case NextTarget():
                 left = targets.pop(0)
                 tries.next_target()

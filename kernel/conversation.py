@@ -8,19 +8,20 @@ from datetime import date
 from functools import partial
 from pathlib import Path
 
-from hermes.kernel import prompt
+from hermes.kernel import inbox, prompt
 from hermes.kernel.batch import BatchFacts
 from hermes.kernel.crashed import repaired
 from hermes.kernel.durable import DurableLog
 from hermes.kernel.effects import ApprovalRequest
 from hermes.kernel.endings import EndReason
-from hermes.kernel.errors import UsageError
 from hermes.kernel.events import Event, Notice, SessionStarted, ToolProgress, TurnFinished, TurnStarted
 from hermes.kernel.history import repair
+from hermes.kernel.inbox import Input
 from hermes.kernel.interrupts import Token
-from hermes.kernel.messages import Image, Json, Text, UserInput, clean
+from hermes.kernel.messages import Image, Json, UserInput
 from hermes.kernel.modelcalls import ModelCalls
 from hermes.kernel.outcomes import Trail, state_to_json
+from hermes.kernel.repairs import found_blind
 from hermes.kernel.roles import ChildResult, ChildTask, PromptContext, Tool, ToolContext, TurnInfo
 from hermes.kernel.running import Running
 from hermes.kernel.runtime import Runtime
@@ -168,39 +169,37 @@ class Conversation:
 
     # ---- Turns ------------------------------------------------------------------------------------------------------
 
-    def run(
-        self, text: str, images: Sequence[Image], token: Token, schema: Mapping[str, Json] | None = None
-    ) -> TurnResult:
-        """One turn from a user's message, which is on disk before anything else happens."""
-        said: tuple[Text | Image, ...] = (*((Text(clean(text)),) if text.strip() else ()), *images)
-        self._token = token
-        row = self.log.put_inbox("input", said)
-        # input that a crash kept from its turn goes first: it is in the inbox, and nothing is lost
-        earlier = [r for r in self.log.waiting("input") if r.id != row]
-        info = TurnInfo(self.log.id, 0, text, str(self.services.places.cwd), messages=self.snapshot.messages)
-        added = turn_context(self.services.plugins, info, token, self._results_folder())
-        parts = (*(p for r in earlier for p in r.parts), *said, *added)
-        taken = (*(r.id for r in earlier), row)
-        return self._turn(UserInput(parts, taken), text, token, schema)
+    def said(self, text: str, images: Sequence[Image] = (), schema: Mapping[str, Json] | None = None) -> Input:
+        """A user's message for the next turn, on disk."""
+        return inbox.said(self.log, self.snapshot, text, images, schema)
 
-    def resume(self, token: Token) -> TurnResult:
-        """Finish the turn that a crash cut off; UsageError when there is none."""
-        self._token = token
-        open_turn = self.snapshot.open_turn
-        state: Json = self.log.beginning(open_turn.id).state if open_turn else None
-        schema = (state or {}).get("schema")
-        # first what no turn has taken: without it, the end of the turn before would be given as the answer
-        if waiting := self.log.waiting("input"):
-            parts = tuple(p for row in waiting for p in row.parts)
-            return self._turn(UserInput(parts, tuple(r.id for r in waiting)), waiting[-1].text, token, schema)
-        if open_turn is not None and self.snapshot.messages:
-            return self._turn(None, "", token, schema)
-        raise UsageError(f"session {self.log.id} has no unfinished turn; give a prompt to go on with it")
+    def queue(self, text: str, images: Sequence[Image] = ()) -> None:
+        """Let a message wait for a turn of its own; on disk before this returns."""
+        self.log.put_inbox("input", inbox.message_parts(text, images))
 
-    def steer(self, text: str) -> None:
-        """Say something to the running turn; on disk before this returns."""
-        said = clean(text)
-        self.runtime.inbox.put(self.log.put_inbox("steer", (Text(said),)), said)
+    def is_anybody_waiting(self) -> bool:
+        """Whether a message waits for a turn of its own; steering must not overtake it."""
+        return bool(self.log.waiting("input"))
+
+    def next_input(self) -> Input | None:
+        """What comes next by itself: the rest of a turn that a crash cut off, or a message that waits."""
+        together = self.services.settings.sessions.busy != "queue"
+        return inbox.next_input(self.log, self.snapshot, together=together)
+
+    def steer(self, text: str, *, keep: bool = False) -> None:
+        """Say something to the running turn; on disk before this returns. With `keep` it is never given back."""
+        self.runtime.inbox.steer(text, keep=keep)
+
+    def run(self, begun: Input, token: Token) -> TurnResult:
+        """One turn, from its input to its end."""
+        self._token = token
+        given, text = begun.given, begun.text
+        if given is not None:
+            info = TurnInfo(self.log.id, 0, text, str(self.services.places.cwd), messages=self.snapshot.messages)
+            added = turn_context(self.services.plugins, info, token, self._results_folder())
+            given = replace(given, parts=(*given.parts, *added))
+            self.runtime.inbox.hold_back(given.taken)
+        return self._turn(given, text, token, begun.schema)
 
     def _turn(self, given: UserInput | None, text: str, token: Token, schema: Mapping[str, Json] | None) -> TurnResult:
         state = self._state(schema)
@@ -221,6 +220,7 @@ class Conversation:
         self.services.plugins.observe("before_turn", turn=info)
         self.emit(TurnStarted(turn=state.turn, text=text))
         result = self.runtime.run(state, given, token)
+        result = replace(result, steering=self.runtime.inbox.give_back(state.steering))
         if self._must_stop() and result.reason is EndReason.COMPLETED:
             result = replace(result, reason=EndReason.STORE_FAILED, detail=STORE_FAILED)
         self._ended(result, info)
@@ -232,9 +232,6 @@ class Conversation:
 
     def _ended(self, result: TurnResult, info: TurnInfo) -> None:
         """The one epilogue of every turn."""
-        left = [s.inbox_id for s in self.state.steering] if self.state else []
-        if left:
-            self.log.drop_inbox(left)
         self.snapshot = self._as_known()
         after = replace(info, answer=result.answer, reason=result.reason.value, messages=result.messages)
         self.services.plugins.observe("after_turn", turn=after)
@@ -272,8 +269,10 @@ class Conversation:
                 services.settings.model_options.max_output_tokens,
             ),
             auxiliary=services.auxiliary(),
-            blind=services.blind(),
+            blind=services.blind() | found_blind(known),
             schema=schema,
+            windows={name: services.targets.window_of(name) for name in chain},
+            only_read=frozenset(n for n, t in self.tools.items() if t.only_reads),
         )
 
     def _store_beginning(self, state: TurnState) -> None:

@@ -23,6 +23,10 @@ from hermes.kernel.redact import remember
 RATE_LIMIT_COOLS_S = 60.0
 """For a key with too many requests whose provider does not say when it may come again: most count by the minute."""
 
+REFUSED_RESTS_S = 60.0
+"""The least for a key that was refused for good, whatever the server states with it: 402 with `Retry-After: 0` is no
+reason to be refused once more in the same turn (31273)."""
+
 COOLING_KINDS = (FaultKind.RATE_LIMIT, FaultKind.BILLING, FaultKind.AUTH)
 """What another key may get past. `overloaded` is the server's trouble (14038, 15297), `permission` the account's."""
 
@@ -35,11 +39,11 @@ def keys_of(profile: Profile, given: ProviderSettings, environ: Mapping[str, str
     Raises ProviderError that says which variable to set.
     """
     listed = (given.api_key,) if isinstance(given.api_key, str) else given.api_key or ()
-    found = tuple(dict.fromkeys(key.strip() for key in listed if key.strip()))
+    found = tuple(dict.fromkeys(key for key in map(_sendable, listed) if key))
     if found:
         return found
     for name in profile.key_variables:
-        if value := environ.get(name, "").strip():
+        if value := _sendable(environ.get(name, "")):
             return (value,)
     if profile.local or profile.quirks.get("key_optional") or not profile.key_variables:
         return ()
@@ -49,6 +53,11 @@ def keys_of(profile: Profile, given: ProviderSettings, environ: Mapping[str, str
         kind="auth",
         reason=EndReason.AUTH,
     )
+
+
+def _sendable(key: str) -> str:
+    """A key without what no header can carry: a copied key may bring blanks, an odd letter or a mark (6843)."""
+    return "".join(character for character in key if "!" <= character <= "~")
 
 
 @dataclass(slots=True)
@@ -77,8 +86,8 @@ class Pool:
     def _choose(self, states: Mapping[str, KeyState]) -> str:
         now = self.states.clock()
         ready = [key for key in self.keys if states[key].rests_until <= now]
-        if not ready:
-            return min(self.keys, key=lambda key: states[key].rests_until)
+        if not ready:  # one with too many requests before one that nobody pays for
+            return min(self.keys, key=lambda key: (states[key].why == FaultKind.BILLING, states[key].rests_until))
         return _STRATEGIES[self.settings.strategy](ready, states, self._chance)
 
     def refused(self, key: str, fault: Fault) -> int:
@@ -101,9 +110,11 @@ class Pool:
         self.states.change((key,), rest)
 
     def _rest_s(self, fault: Fault) -> float:
-        if fault.retry_after_s is not None:
-            return fault.retry_after_s
-        return RATE_LIMIT_COOLS_S if fault.kind is FaultKind.RATE_LIMIT else self.settings.cooldown_s
+        if fault.kind is FaultKind.RATE_LIMIT:
+            return RATE_LIMIT_COOLS_S if fault.retry_after_s is None else fault.retry_after_s
+        if fault.retry_after_s is None:
+            return self.settings.cooldown_s
+        return max(fault.retry_after_s, REFUSED_RESTS_S)
 
 
 # ---- Strategies -----------------------------------------------------------------------------------------------------

@@ -31,6 +31,7 @@ class DurableLog:
         self._log = log
         self._snapshot, self._failed = snapshot, failed
         self._known: dict[str, CallRecord] = {}
+        self._said: dict[int, InboxRow] = {}
         self._lock = threading.Lock()
         self._later: Callable[..., None] | None = None
         self._later_ids: frozenset[str] = frozenset()
@@ -51,7 +52,9 @@ class DurableLog:
             if not self.stored:
                 raise error
             _LOG.error("the store failed, going on in memory: %s", error)
-            self._log = MemoryLog.adopt(snapshot(), calls=self._known)
+            known = snapshot()
+            known = replace(known, inbox=(*known.inbox, *self._said.values()))
+            self._log = MemoryLog.adopt(known, calls=self._known)
             self.stored = False
         self._failed(str(error))
 
@@ -65,7 +68,9 @@ class DurableLog:
 
     def load(self) -> Snapshot:
         self.flush()
-        return self._log.load()
+        snapshot = self._log.load()
+        self._said = {row.id: row for row in snapshot.inbox}
+        return snapshot
 
     def begin_turn(self, state: Json) -> int:
         self.flush()
@@ -77,6 +82,9 @@ class DurableLog:
         self._try(lambda log: log.record(turn, changes, **counters))
         if any(isinstance(c, (Append, Rewrite)) and any(m.results for m in c.messages) for c in changes):
             self._known.clear()  # their results stand in the conversation now
+        for change in changes:
+            if isinstance(change, (Append, Rewrite)):
+                self._forget_said(change.taken)
 
     def beginning(self, turn: int) -> Beginning:
         self.flush()
@@ -109,7 +117,9 @@ class DurableLog:
         return later
 
     def put_inbox(self, kind: Literal["input", "steer"], parts: Sequence[Text | Image]) -> int:
-        return self._try(lambda log: log.put_inbox(kind, parts))
+        row = self._try(lambda log: log.put_inbox(kind, parts))
+        self._said[row] = InboxRow(row, kind, tuple(parts))
+        return row
 
     def waiting(self, kind: Literal["input", "steer"]) -> Sequence[InboxRow]:
         self.flush()
@@ -118,6 +128,11 @@ class DurableLog:
     def drop_inbox(self, ids: Sequence[int]) -> None:
         self.flush()
         self._try(lambda log: log.drop_inbox(ids))
+        self._forget_said(ids)
+
+    def _forget_said(self, ids: Sequence[int]) -> None:
+        for row_id in ids:
+            self._said.pop(row_id, None)
 
     def start_calls(self, turn: int, calls: Sequence[ToolCall]) -> None:
         if (later := self._take_later()) is not None:

@@ -64,6 +64,19 @@ class FaultKind(StrEnum):
     UNKNOWN = "unknown"
 
 
+class RepairKind(StrEnum):
+    """The part of a request that a provider refused, where the request without it may pass."""
+
+    PARAMETER = "parameter"
+    THINKING = "thinking"
+    """Signed thoughts or encrypted reasoning of earlier replies."""
+    IMAGES = "images"
+    TOOL_IMAGES = "tool_images"
+    """Pictures inside tool results, where only text may stand."""
+    GRAMMAR = "grammar"
+    """`pattern` and `format` in the tools' schemas."""
+
+
 @dataclass(frozen=True, slots=True)
 class Answered:
     reply: ModelReply
@@ -77,7 +90,10 @@ class Fault:
 
     `detail` is one line for a person, without secrets. `limit_tokens` is a stated context window. `partial` is the text
     that had been streamed. `budget` says which budget refused, for kind `budget`. `other_keys` of the same provider
-    are ready, where another key may get past it.
+    are ready, where another key may get past it. `row` of the table recognised it. `input_tokens` is the size of the
+    request as the provider counted it, `output_limit_tokens` the largest output that would have passed. `repair` says
+    which part was refused: `subject` is the name of the parameter, or what is wrong with the images (`too_large`,
+    `too_many`, `unsupported`, `invalid`), `subject_limit` bytes of one image or a count of images.
     """
 
     kind: FaultKind
@@ -89,6 +105,13 @@ class Fault:
     spent: Spent = field(default_factory=Spent)
     steering: tuple[Steer, ...] = ()
     other_keys: int = 0
+    row: str = ""
+    status: int | None = None
+    input_tokens: int | None = None
+    output_limit_tokens: int | None = None
+    repair: RepairKind | None = None
+    subject: str = ""
+    subject_limit: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +218,8 @@ Outcome: TypeAlias = Answered | Fault | Ran | Any
 class Stopped(BaseException):
     """Thrown into a turn at AskModel, RunTools, Wait or Consult, at most once a turn.
 
-    It carries what had happened: the text streamed so far, one result for every call of a RunTools.
+    It carries what had happened: the text streamed so far, one result for every call of a RunTools. `silent_s` is how
+    long the model that was asked had sent nothing.
     """
 
     def __init__(
@@ -210,6 +234,7 @@ class Stopped(BaseException):
     ) -> None:
         self.reason, self.partial, self.results, self.detail = reason, partial, results, detail
         self.spent, self.steering = spent or Spent(), steering
+        self.silent_s = 0.0
         super().__init__(reason.value)
 
 

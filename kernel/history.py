@@ -229,11 +229,15 @@ def _unthinking(parts: Iterable[Part]) -> list[Part]:
 
 _OVERLAP_MIN_CHARS = 12
 """A shorter repeat may be the text's own ("the the"); a model that resumes repeats at least a few words."""
+_OVERLAP_MAX_CHARS = 2000
+"""Of a longer repeat that is not the whole text, nothing is taken away: the search costs the square of its length."""
 
 
 def _without_overlap(first: str, second: str) -> str:
     """Join two texts without what the second repeats of the first's end."""
-    for size in range(min(len(first), len(second), 400), _OVERLAP_MIN_CHARS - 1, -1):
+    if len(first) >= _OVERLAP_MIN_CHARS and second.startswith(first):
+        return second  # it began anew
+    for size in range(min(len(first), len(second), _OVERLAP_MAX_CHARS), _OVERLAP_MIN_CHARS - 1, -1):
         if first.endswith(second[:size]):
             return first + second[size:]
     return first + second
@@ -266,9 +270,26 @@ def repair(messages: Iterable[Message]) -> list[Message]:
     out: list[Message] = []
     used: set[str] = set()
     asked: tuple[str, ...] = ()
-    for message in _one_a_batch(messages):
+    for message in _behind_calls(_one_a_batch(messages)):
         asked = _repair_one(out, used, asked, message)
     return out
+
+
+def _behind_calls(messages: Iterable[Message]) -> Iterator[Message]:
+    """Texts that other programs wrote between calls and their results go into the message with the calls."""
+    held: list[Message] = []
+    for message in messages:
+        if held and message.role == "assistant" and not message.calls:
+            held.append(message)
+            continue
+        if len(held) > 1 and {r.call_id for r in message.results} & {c.id for c in held[0].calls}:
+            late = _unthinking(part for text in held[1:] for part in text.parts)
+            held = [replace(held[0], parts=(*held[0].parts, *late), replay=None)]
+        yield from held
+        held = [message] if message.role == "assistant" and message.calls else []
+        if not held:
+            yield message
+    yield from held
 
 
 def _one_a_batch(messages: Iterable[Message]) -> Iterator[Message]:

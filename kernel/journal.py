@@ -9,11 +9,12 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from hermes.kernel.errors import SessionBusy
+from hermes.kernel.errors import SessionBusy, SessionNotFound
 from hermes.kernel.memorylog import Clock, MemoryLog, Row, Session, Shared
 from hermes.kernel.sessions import SearchHit, SessionInfo, StoredMessage
 from hermes.kernel.storing import (
     AmbiguousSession,
+    StoreUnavailable,
     at_rest,
     fork_title,
     new_session_id,
@@ -22,7 +23,7 @@ from hermes.kernel.storing import (
     title_of,
 )
 
-__all__ = ["AmbiguousSession", "Clock", "MemoryLog", "MemoryStore"]
+__all__ = ["AmbiguousSession", "Clock", "MemoryLog", "MemoryStore", "StandInStore"]
 
 
 class MemoryStore:
@@ -155,3 +156,20 @@ class MemoryStore:
         for member in members:  # grows while it is walked
             members.extend(s.info.id for s in self._sessions.values() if s.info.parent == member)
         return members
+
+
+class StandInStore(MemoryStore):
+    """What a run goes on with when its store could not be opened, and why it could not: a session that is not found
+    here may well be there."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__()
+        self._problem = problem
+
+    def find(self, id_or_title: str) -> str:
+        try:
+            return super().find(id_or_title)
+        except AmbiguousSession:
+            raise
+        except SessionNotFound:
+            raise StoreUnavailable(self._problem) from None

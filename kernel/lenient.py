@@ -2,8 +2,9 @@
 
 Mended: trailing and missing commas, comments, single quotes, bare keys, None/True/False, NaN, `.5` and `0x10`, raw
 control characters, backslashes that begin no escape, closing brackets that are missing after a whole value or stand
-there twice, code fences and tags around the object. Quotes inside quotes are refused, and so is a text in which some
-backslashes begin an escape and others do not. Linear in the length of the text.
+there twice, code fences and tags around the object. Refused are quotes inside quotes, also where they make a comment of
+the rest; a text in which some backslashes begin an escape and others do not; an object that is a part of a broken one;
+and brackets that are missing, where it is in doubt between which members. Linear in the length of the text.
 """
 
 from __future__ import annotations
@@ -44,6 +45,9 @@ _WORDS: dict[str, Json] = {
 """Numbers that JSON cannot say are null, as JavaScript's JSON.stringify writes them."""
 _AFTER = re.compile(r"[\s}\])]*+(?:$|</?\w|```|<\|)")
 """What may follow an object that stood alone: surplus brackets, the end of a tag or of a fence."""
+_OPEN_BEFORE = re.compile(r"[,\[\"']\s*$|[\"']\s*:\s*$")
+"""What stands before an object that is the value of a member, or an item, or a text: the object is not the whole."""
+_OPEN_AFTER = re.compile(r"\s*[}\]),\"']")
 
 
 def read_lenient(text: str, *, may_close: bool = True) -> Json:
@@ -57,6 +61,8 @@ def read_lenient(text: str, *, may_close: bool = True) -> Json:
         begin, is_wrapped = 0, False
     else:
         is_wrapped = bool(text[:begin].strip())
+        if is_wrapped and _OPEN_BEFORE.search(text[max(0, begin - 200) : begin]):
+            raise Malformed("the object is a part of something that cannot be read")
     reader = _Reader(text, begin, may_close)
     value = reader.value()
     reader.end(value, is_wrapped)
@@ -67,6 +73,9 @@ class _Reader:
     def __init__(self, text: str, place: int, may_close: bool) -> None:
         self._text, self._place, self._may_close = text, place, may_close
         self._depth = 0
+        self._has_comment = False
+        self._is_doubtful = False  # a bracket too many may have moved members from one object to another
+        self._ended = ""  # the bracket that the last value ended with, when it had several members
 
     # ---- Values -----------------------------------------------------------------------------------------------------
 
@@ -94,21 +103,28 @@ class _Reader:
 
     def _object(self) -> dict[str, Json]:
         found: dict[str, Json] = {}
-        after_comma = False
+        members, after_comma, follows_object = 0, False, False
         while not self._closes("}", may_end=bool(found) and not after_comma):
             key = self._key()
             if self._next() != ":":
                 self._refuse_or_cut("a colon is missing after a key")
             self._place += 1
-            found[key] = self.value()
+            self._is_doubtful |= follows_object or key in found
+            found[key] = self._member()
+            members, follows_object = members + 1, self._text[self._place - 1] == "}"
             after_comma = self._separate(is_object=True)
+        self._ended = "}" if members > 1 and self._text[self._place - 1] == "}" else ""
         return found
+
+    def _member(self) -> Json:
+        self._ended = ""
+        return self.value()
 
     def _array(self) -> list[Json]:
         found: list[Json] = []
         after_comma = False
         while not self._closes("]", may_end=bool(found) and not after_comma):
-            found.append(self.value())
+            found.append(self._member())
             after_comma = self._separate(is_object=False)
         return found
 
@@ -120,8 +136,10 @@ class _Reader:
             return True
         if char:
             return False
-        if not (may_end and self._may_close):
+        if not (may_end and self._may_close and not self._has_comment):
             raise Cut("the text ends before its last bracket")
+        if bracket == self._ended:
+            self._refuse("a bracket is missing, there or before")
         return True
 
     def _separate(self, *, is_object: bool) -> bool:
@@ -205,14 +223,20 @@ class _Reader:
             if again.value() != value:
                 self._refuse("there is more than one object")
             return again.end(value, is_wrapped)
-        if not is_wrapped and not _AFTER.match(rest):
+        if _OPEN_AFTER.match(rest) if is_wrapped else not _AFTER.match(rest):
             self._refuse("something follows the value")
+        if self._is_doubtful and rest.lstrip()[:1] == "}":
+            self._refuse("a bracket is too many, there or before")
         return None
 
     def _next(self) -> str:
         """The next character that is neither blank nor comment; "" at the end."""
         space = _SPACE.match(self._text, self._place)
-        self._place = space.end() if space else self._place
+        if space and space.end() > self._place:
+            self._has_comment = self._has_comment or not space.group().isspace()
+            if self._has_comment and '"' in space.group():
+                self._refuse("a comment has quotes: it may be a part of a text, or a member,")
+            self._place = space.end()
         return self._text[self._place : self._place + 1]
 
     def _refuse_or_cut(self, what: str) -> NoReturn:

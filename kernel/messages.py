@@ -197,6 +197,23 @@ Purpose = Literal["turn", "summary", "compression", "auxiliary"]
 
 
 @dataclass(frozen=True, slots=True)
+class ImageRule:
+    """Which images a target is sent; in place of the others stands a note.
+
+    None of the messages before `start`, of the rest only the newest `most`, none whose base64 text is longer than
+    `max_bytes`, and those in tool results only where `in_results` says so.
+    """
+
+    start: int = 0
+    most: int | None = None
+    max_bytes: int | None = None
+    in_results: bool = True
+
+
+ALL_IMAGES = ImageRule()
+
+
+@dataclass(frozen=True, slots=True)
 class ModelRequest:
     """What the turn wants to ask; the runtime adds prefix, target and parameters.
 
@@ -204,7 +221,7 @@ class ModelRequest:
     keeps the tools in the request but forbids calls. `purpose` summary may overdraw the budget once; compression has
     its own system prompt. `leave_out` names request parameters that this target refused. `system` is a system prompt
     in place of the epoch's, without tools (purposes compression and auxiliary). `schema` is the JSON Schema of an
-    object that the answer must be.
+    object that the answer must be. `images` says which of them this target takes.
     """
 
     messages: tuple[Message, ...]
@@ -215,6 +232,7 @@ class ModelRequest:
     leave_out: tuple[str, ...] = ()
     system: str | None = None
     schema: Mapping[str, Json] | None = None
+    images: ImageRule = ALL_IMAGES
 
 
 @dataclass(frozen=True, slots=True)

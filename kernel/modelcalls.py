@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from hermes.kernel.budget import Ledger
-from hermes.kernel.config.settings import ModelOptions, RequestSettings
+from hermes.kernel.config.settings import ModelOptions
 from hermes.kernel.effects import AskModel, Fault, FaultKind
 from hermes.kernel.endings import EndReason
 from hermes.kernel.errors import PluginError, ProviderError, StopRun
@@ -24,54 +25,63 @@ from hermes.kernel.events import (
 from hermes.kernel.faults import classify
 from hermes.kernel.history import with_note
 from hermes.kernel.interrupts import Token
-from hermes.kernel.messages import Message, ModelReply, ModelRequest, Usage
+from hermes.kernel.messages import ALL_IMAGES, ImageRule, Message, ModelReply, ModelRequest, Usage
 from hermes.kernel.plugins import Plugins
 from hermes.kernel.pricing import cost_usd
-from hermes.kernel.providers import Parameters, Stream, Target, Timeouts, WireFault, WireFormat
+from hermes.kernel.providers import Parameters, Stream, Target, WireFault, WireFormat
 from hermes.kernel.roles import ModelCallInfo
 from hermes.kernel.sessions import Epoch
-from hermes.kernel.sight import as_seen
-from hermes.kernel.structured import for_target
+from hermes.kernel.sight import NOTHING_HIDDEN, as_seen, hidden_images
+from hermes.kernel.structured import SCHEMA_KEYWORDS, for_target, plain_tool
 from hermes.kernel.targets import Targets
+from hermes.kernel.timeouts import timeouts_for
 
 
 @dataclass(slots=True)
 class Serialised:
     """The conversation as one wire format wrote it for one target, kept by the identity of the messages.
 
-    The longest run of the same objects from the front is reused, so a rewrite needs no word to it.
+    The longest run of the same objects from the front is reused, so a rewrite needs no word to it. `is_plain`: the
+    tools' schemas in the prefix are without the keywords that this target refused.
     """
 
     wire: WireFormat
     target: Target
     prefix: bytes
     epoch: int
+    is_plain: bool = False
     _messages: list[Message] = field(default_factory=list)
     _pieces: list[bytes] = field(default_factory=list)
+    _hidden: Mapping[int, frozenset[int]] = field(default_factory=dict)
 
-    def pieces(self, messages: Sequence[Message], note: str) -> list[bytes]:
+    def pieces(self, messages: Sequence[Message], note: str, rule: ImageRule = ALL_IMAGES) -> list[bytes]:
         """One fragment a message; the note is placed in a copy of the last one, which is not kept."""
+        hidden = hidden_images(messages, rule)
         same = 0
         for kept, message in zip(self._messages, messages, strict=False):
-            if kept is not message:
+            if kept is not message or hidden.get(same) != self._hidden.get(same):
                 break
             same += 1
+        self._hidden = hidden
         del self._messages[same:], self._pieces[same:]
-        for message in messages[same:]:
-            self._messages.append(message)
-            self._pieces.append(self.encoded(message))
+        for place, message in enumerate(messages[same:], same):
+            self._pieces.append(self.encoded(message, hidden.get(place, NOTHING_HIDDEN)))
+            self._messages.append(message)  # last: a message that could not be encoded is still to be sent
         if not note:
             return self._pieces
         noted = with_note(messages[-1:], note)
-        last = self.encoded(noted[-1])
+        last = self.encoded(noted[-1], hidden.get(len(messages) - 1, NOTHING_HIDDEN))
         return [*(self._pieces if len(noted) > 1 else self._pieces[:-1]), last]
 
-    def encoded(self, message: Message) -> bytes:
-        return self.wire.encode(as_seen(message, self.target), self.target)
+    def encoded(self, message: Message, hidden: frozenset[int]) -> bytes:
+        return self.wire.encode(as_seen(message, self.target, hidden), self.target)
 
 
 CLOSING_GRACE_S = 20.0
 """How long the closing request of a turn may take once its time is used up; without it, it could never answer."""
+
+
+_LOG = logging.getLogger(__name__)
 
 
 class Refused(Exception):
@@ -84,7 +94,10 @@ class Refused(Exception):
 
 @dataclass(slots=True)
 class ModelCalls:
-    """The model calls of one conversation. `emit` takes events; `epoch` gives the prefix that holds now."""
+    """The model calls of one conversation. `emit` takes events; `epoch` gives the prefix that holds now.
+
+    `silent_s` is how long the server had sent nothing when the last call ended.
+    """
 
     targets: Targets
     plugins: Plugins
@@ -92,6 +105,8 @@ class ModelCalls:
     emit: Callable[[Event], None]
     epoch: Callable[[], Epoch]
     session: str
+    silent_s: float = 0.0
+    _heard: float = 0.0
     _serialised: dict[str, Serialised] = field(default_factory=dict)
     _partial: list[str] = field(default_factory=list)
     _spent: Usage = field(default_factory=Usage)
@@ -113,7 +128,10 @@ class ModelCalls:
         self.emit(ModelCallStarted(attempt=effect.attempt, target=effect.target, purpose=request.purpose))
         began = time.monotonic()
         outcome = self._outcome(effect, token)
-        seconds = time.monotonic() - began
+        ended = time.monotonic()
+        seconds, self.silent_s = ended - began, ended - max(began, self._heard)
+        if isinstance(outcome, Fault) and not token():
+            _log_fault(effect.target, outcome, seconds)
         fault = outcome.kind.value if isinstance(outcome, Fault) else ""
         stop = "" if isinstance(outcome, Fault) else outcome.stop_reason.value
         if fault and self._partial and not token():
@@ -178,7 +196,7 @@ class ModelCalls:
             request = for_target(request, target, has_tools=request.system is None and bool(self.epoch().tools))
             parameters = self._parameters(request, target)
             body = self._body(wire, target, request, parameters)
-            stream = wire.open(body, parameters, keyed, self._timeouts())
+            stream = wire.open(body, parameters, keyed, timeouts_for(keyed, self.targets.settings.request))
             reply = self._stream(stream, effect.attempt, token, CLOSING_GRACE_S if overdraws else 0.0)
             usage = reply.usage
             if usage.cost_usd is None:
@@ -198,13 +216,19 @@ class ModelCalls:
     def _body(self, wire: WireFormat, target: Target, request: ModelRequest, parameters: Parameters) -> Sequence[bytes]:
         if request.system is not None:  # apart, so that neither prefix nor fragments of the conversation change
             own = Serialised(wire, target, wire.prefix(request.system, (), target), epoch=0)
-            return wire.envelope(own.prefix, own.pieces(request.messages, request.note), parameters, target)
+            return wire.envelope(
+                own.prefix, own.pieces(request.messages, request.note, request.images), parameters, target
+            )
         epoch = self.epoch()
+        is_plain = SCHEMA_KEYWORDS in request.leave_out
         kept = self._serialised.get(target.name)
-        if kept is None or kept.epoch != epoch.number or kept.target is not target:
-            kept = Serialised(wire, target, wire.prefix(epoch.system, epoch.tools, target), epoch.number)
+        if kept is None or kept.epoch != epoch.number or kept.target is not target or kept.is_plain is not is_plain:
+            tools = tuple(map(plain_tool, epoch.tools)) if is_plain else epoch.tools
+            kept = Serialised(wire, target, wire.prefix(epoch.system, tools, target), epoch.number, is_plain)
             self._serialised[target.name] = kept
-        return wire.envelope(kept.prefix, kept.pieces(request.messages, request.note), parameters, target)
+        return wire.envelope(
+            kept.prefix, kept.pieces(request.messages, request.note, request.images), parameters, target
+        )
 
     def _stream(self, stream: Stream, attempt: int, token: Token, grace_s: float) -> ModelReply:
         """Read a stream to its end; an interrupt, or the time budget after the grace, shuts its socket down."""
@@ -213,6 +237,7 @@ class ModelCalls:
         timer = self._timer(stream, grace_s)
         try:
             for delta in stream:
+                self._heard = time.monotonic()
                 if not self._is_shown:
                     continue
                 if delta.kind == "text":
@@ -241,8 +266,10 @@ class ModelCalls:
 
     def _parameters(self, request: ModelRequest, target: Target) -> Parameters:
         """`model_options` are the conversation's: an auxiliary model may not know them."""
-        options: ModelOptions = self.targets.settings.model_options if request.system is None else ModelOptions()
-        cap, most = request.output_cap or options.max_output_tokens, target.row.output_tokens if target.row else None
+        options = self.targets.options_of(target.name) if request.system is None else ModelOptions()
+        cap, most = request.output_cap, target.row.output_tokens if target.row else None
+        if cap in (None, self.targets.settings.model_options.max_output_tokens):
+            cap = options.max_output_tokens  # the turn asks for the primary's, and a fallback may have its own
         return Parameters(
             self.targets.settings.display.stream,
             request.may_call,
@@ -253,9 +280,15 @@ class ModelCalls:
             request.schema,
         )
 
-    def _timeouts(self) -> Timeouts:
-        asked: RequestSettings = self.targets.settings.request
-        return Timeouts(asked.connect_timeout_s, asked.first_token_timeout_s, asked.stall_timeout_s)
-
     def _report(self, what: str, share: float | None) -> None:
         self.emit(Progress(what=what, share=share))
+
+
+def _log_fault(target: str, fault: Fault, seconds: float) -> None:
+    """One line for whoever looks for the reason: provider and model, what it was taken for, and by which row."""
+    provider, _, model = target.partition(":")
+    status = "no status" if fault.status is None else f"status {fault.status}"
+    _LOG.warning(
+        "provider %s model %s: %s (row %s, %s) after %.1f s: %s",
+        provider, model, fault.kind.value, fault.row or "none", status, seconds, fault.detail,
+    )  # fmt: skip

@@ -28,6 +28,7 @@ from hermes.kernel.effects import (
     Ran,
     Record,
     RecoveryChoice,
+    RepairKind,
     Rewrite,
     RunTools,
     Spent,
@@ -131,6 +132,8 @@ def state_to_json(state: TurnState) -> Json:
         "auxiliary": list(state.auxiliary),
         "blind": sorted(state.blind),
         "schema": state.schema,
+        "windows": dict(state.windows),
+        "only_read": sorted(state.only_read),
     }
 
 
@@ -157,6 +160,8 @@ def state_from_json(
         tuple(data["auxiliary"]),
         frozenset(data["blind"]),
         data["schema"],
+        data["windows"],
+        frozenset(data["only_read"]),
     )
 
 
@@ -174,21 +179,28 @@ def input_from_json(data: Json) -> UserInput | None:
 # ---- Outcomes -------------------------------------------------------------------------------------------------------
 
 
+_FAULT = (
+    "detail", "retry_after_s", "limit_tokens", "partial", "row", "status", "input_tokens", "output_limit_tokens",
+    "subject", "subject_limit",
+)  # fmt: skip
+"""Fields of a Fault that are JSON as they are."""
+
+
 def outcome_to_json(outcome: Outcome | Stopped) -> Json:
     """`{type, …}`, empty fields left out; None for no answer, and for an answer that a turn does not take."""
     match outcome:
         case Answered():
             return {"type": "answered", **_reply_to_json(outcome.reply), **_carried(outcome)}
         case Fault():
-            names = ("kind", "detail", "retry_after_s", "limit_tokens", "partial", "budget")
             keys = {"other_keys": outcome.other_keys} if outcome.other_keys else {}
-            return {"type": "fault", **_told(outcome, *names), **keys, **_carried(outcome)}
+            return {"type": "fault", **_told(outcome, "kind", "budget", "repair", *_FAULT), **keys, **_carried(outcome)}
         case Ran():
             return {"type": "ran", "results": [part_to_json(r) for r in outcome.results], **_carried(outcome)}
         case Stopped():
             results = [part_to_json(r) for r in outcome.results]
             told = _told(outcome, "reason", "partial", "detail")
-            return {"type": "stopped", "results": results, **told, **_carried(outcome)}
+            silent = {"silent_s": outcome.silent_s} if outcome.silent_s else {}
+            return {"type": "stopped", "results": results, **told, **silent, **_carried(outcome)}
         case Objection():
             return {"type": "objection", "message": outcome.message}
         case RecoveryChoice():
@@ -207,14 +219,17 @@ def outcome_from_json(data: Json) -> Outcome | Stopped:
         case "answered":
             return Answered(_reply_from_json(data), **_carried_from(data))
         case "fault":
-            names = ("detail", "retry_after_s", "limit_tokens", "partial", "other_keys")
-            told = {name: data[name] for name in names if name in data}
-            return Fault(FaultKind(data["kind"]), budget=_reason(data.get("budget")), **told, **_carried_from(data))
+            told = {name: data[name] for name in ("other_keys", *_FAULT) if name in data}
+            repair = RepairKind(data["repair"]) if "repair" in data else None
+            budget = _reason(data.get("budget"))
+            return Fault(FaultKind(data["kind"]), budget=budget, repair=repair, **told, **_carried_from(data))
         case "ran":
             return Ran(_results(data), **_carried_from(data))
         case "stopped":
             told = {name: data[name] for name in ("partial", "detail") if name in data}
-            return Stopped(EndReason(data["reason"]), results=_results(data), **told, **_carried_from(data))
+            stop = Stopped(EndReason(data["reason"]), results=_results(data), **told, **_carried_from(data))
+            stop.silent_s = data.get("silent_s", 0.0)
+            return stop
         case "objection":
             return Objection(data["message"])
         case "recovery":

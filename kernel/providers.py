@@ -47,9 +47,10 @@ class Profile:
     go without a key), `key_hosts` (patterns of hosts that its key may go to, beside the row's own), `facts_of` (the
     provider whose rows of model facts are this one's too), `probe` (how to ask the server about its models: see
     kernel/probing.py), `states_cost` (true: each reply says what it cost), `cache_write_factors` ({"5m": 1.25, "1h":
-    2}: what writing to the cache costs, in input prices). Of every wire format: `by_model` (pattern of model names in
-    lower case: quirks of these models), `drop_parameters` (list of request parameters never sent), `extra_parameters`
-    (object put into every request), `schema_dialect` (which JSON Schemas tools may have: openai, anthropic, bedrock,
+    2}: what writing to the cache costs, in input prices), `first_token_timeout_s` and `stall_timeout_s` (they win over
+    those of `request`). Of every wire format: `by_model` (pattern of model names in lower case: quirks of these
+    models), `drop_parameters` (list of request parameters never sent), `extra_parameters` (object put into every
+    request), `schema_dialect` (which JSON Schemas tools may have: openai, anthropic, bedrock,
     gemini, moonshot, xai; by the wire format unless told), `cache_layout` (see plugins/wire/caching.py). Of chat
     completions: `output_cap_parameter` ("max_tokens" unless told); `effort_parameter` ("reasoning_effort" unless told;
     with dots for a nested one) and `effort_map` (effort, or "*": the provider's word for it, null to send none, or an

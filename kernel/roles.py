@@ -68,6 +68,11 @@ class Tool:
     result_max_chars: int | None = None
 
     @property
+    def only_reads(self) -> bool:
+        """It declares that whatever it is given, it changes nothing."""
+        return bool(self.reads and self.idempotent) and not (self.writes or self.resources or self.exclusive)
+
+    @property
     def schema(self) -> ToolSchema:
         return ToolSchema(self.name, self.description, self.parameters)
 

@@ -18,14 +18,15 @@ GRACE_S = 0.150
 """How long a stopped turn waits for its tools to end (architecture, section 3)."""
 
 GRACE_PER_LEVEL_S = 0.050
-"""What each level above the lowest adds, so that a child's turn ends before its parent stops waiting."""
+"""What each level above the lowest adds for a call with children, whose turns must end before it can."""
 
 DEEPEST = 4
 
 
 @dataclass(slots=True)
 class Running:
-    """One call in its own thread. `deadline` is in `time.monotonic()`; None never passes."""
+    """One call in its own thread. `deadline` is in `time.monotonic()`; None never passes. `has_children`: it waits for
+    turns that have calls of their own."""
 
     call: ToolCall
     token: Token
@@ -33,6 +34,7 @@ class Running:
     began: float = field(default_factory=time.monotonic)
     asking_since: float | None = None
     is_left: bool = False
+    has_children: bool = False
 
     @contextmanager
     def asking(self) -> Iterator[None]:
@@ -57,7 +59,7 @@ class Workers:
 
     def __init__(self, token: Token, depth: int) -> None:
         self._token = token
-        self._grace_s = GRACE_S + GRACE_PER_LEVEL_S * max(DEEPEST - depth, 0)
+        self._levels_below = max(DEEPEST - depth, 0)
         self._ended: queue.SimpleQueue[CallEnd | None] = queue.SimpleQueue()
         self._running: dict[str, Running] = {}
 
@@ -111,7 +113,7 @@ class Workers:
         return None
 
     def _within_grace(self) -> CallEnd | None:
-        end_of_grace = time.monotonic() + self._grace_s
+        end_of_grace = time.monotonic() + self.grace_s()
         while self._running and (left := end_of_grace - time.monotonic()) > 0:
             try:
                 end = self._ended.get(timeout=left)
@@ -123,6 +125,11 @@ class Workers:
         for running in list(self._running.values()):
             self._leave(running)
         return None
+
+    def grace_s(self) -> float:
+        """How long a stopped turn waits for the calls that run now."""
+        has_children = any(running.has_children for running in self._running.values())
+        return GRACE_S + GRACE_PER_LEVEL_S * self._levels_below * has_children
 
     def _leave(self, running: Running) -> None:
         """Tell the tool to stop and wait for it no more; what it gives later changes nothing."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field, replace
@@ -21,13 +20,13 @@ from hermes.kernel.effects import (
     Record,
     RunTools,
     Spent,
-    Steer,
     Stopped,
 )
 from hermes.kernel.endings import EndReason
 from hermes.kernel.errors import HermesError, StopRun
 from hermes.kernel.events import Event, Waiting
 from hermes.kernel.history import result_text
+from hermes.kernel.inbox import Inbox
 from hermes.kernel.interrupts import Token
 from hermes.kernel.messages import Usage, UserInput
 from hermes.kernel.modelcalls import ModelCalls
@@ -40,30 +39,6 @@ from hermes.kernel.toolrunner import Surroundings, ToolRunner
 from hermes.kernel.turn import turn
 
 _LOG = logging.getLogger("hermes.runtime")
-
-
-class Inbox:
-    """What the user says while a turn runs: on disk before `put` returns, handed to the turn once."""
-
-    def __init__(self, log: DurableLog) -> None:
-        self._log = log
-        self._lock = threading.Lock()
-        self._waiting: list[Steer] = []
-        self._seen: set[int] = set()
-
-    def put(self, inbox_id: int, text: str) -> None:
-        """Let a row wait for the turn; one that was put before is passed over, else it would be placed twice."""
-        with self._lock:
-            if inbox_id not in self._seen:
-                self._seen.add(inbox_id)
-                self._waiting.append(Steer(inbox_id, text))
-
-    def take(self) -> tuple[Steer, ...]:
-        if not self._waiting:
-            return ()
-        with self._lock:
-            taken, self._waiting = tuple(self._waiting), []
-        return taken
 
 
 @dataclass(slots=True)
@@ -96,10 +71,8 @@ class Runtime:
         began = time.monotonic()
         result = self._drive(turn(state, text), state, token)
         seconds = time.monotonic() - began
-        late = self.inbox.take()  # said after the last outcome of the turn: no message can take it any more
-        state.steering.extend(late)
-        steering = (*result.steering, *(s.text for s in late))
-        return replace(result, seconds=seconds, stored=self.log.stored, steering=steering, model=state.target_name)
+        state.steering.extend(self.inbox.take())  # said after the last outcome: no message can take it any more
+        return replace(result, seconds=seconds, stored=self.log.stored, model=state.target_name)
 
     def _drive(self, generator: Generator[Effect, Any, TurnResult], state: TurnState, token: Token) -> TurnResult:
         stopped = False
@@ -246,7 +219,9 @@ class Runtime:
         elif isinstance(outcome, Answered):
             partial = outcome.reply.text
         results = outcome.results if isinstance(outcome, Ran) else ()
-        return Stopped(reason, partial=partial, results=results, spent=spent, steering=steering, detail=token.detail)
+        stop = Stopped(reason, partial=partial, results=results, spent=spent, steering=steering, detail=token.detail)
+        stop.silent_s = self.models.silent_s if isinstance(outcome, Fault) else 0.0
+        return stop
 
 
 def _sending(generator: Generator[Effect, Any, TurnResult], outcome: Any) -> Callable[[], Effect]:

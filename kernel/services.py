@@ -14,7 +14,7 @@ from hermes.kernel.discovery import Catalogue, scan
 from hermes.kernel.errors import PluginError, SettingsError, StopRun, StoreError
 from hermes.kernel.events import Event, Notice
 from hermes.kernel.greeting import greet_new
-from hermes.kernel.journal import MemoryStore
+from hermes.kernel.journal import MemoryStore, StandInStore
 from hermes.kernel.paths import home
 from hermes.kernel.plugins import Plugins, flag_from_environ
 from hermes.kernel.roles import ContextEngine, MemoryBackend, PromptSection, Tool
@@ -56,9 +56,8 @@ class Services:
     def chain(self) -> tuple[Choice, ...]:
         """The primary and the fallbacks, as `provider:model` and why."""
         if not self._chain:
-            primary = self.targets.choose()
+            self._chain = self.targets.chain()
             self._auxiliary = tuple(self.targets.choose(spec).name for spec in (self.settings.auxiliary.model,) if spec)
-            self._chain = (primary, *(self.targets.choose(spec) for spec in self.settings.fallback))
         return self._chain
 
     def auxiliary(self) -> tuple[str, ...]:
@@ -223,5 +222,5 @@ def open_store(services: Services) -> tuple[SessionStore, str]:
                     raise
                 text = f"{error}; this run is kept in memory only and is lost when it ends"
                 services.emit(Notice(kind="store", text=text))
-                return MemoryStore(), str(error)
+                return StandInStore(str(error)), str(error)
     raise SettingsError(f"sessions.store: there is no session store {settings.store!r} installed that works")

@@ -54,6 +54,9 @@ class TurnState:
     `known` is the durable session state. `targets` is the chain, the primary first. `iterations` and `attempts` are
     those already used when a turn goes on after a crash. `auxiliary` are the targets of auxiliary calls, in their
     order, and `blind` those of both that cannot be shown images. `schema` is a JSON Schema that the answer must fit.
+    `only_read` are the tools that change nothing: a name that is merely similar may be taken for one of them.
+    `windows` are the context windows of the targets in tokens, as far as they are known; `window_tokens` is that of the
+    target in use. `unrecorded` was learned where nothing could be recorded; it goes with the next Record that ends.
     """
 
     session_id: str
@@ -71,6 +74,8 @@ class TurnState:
     auxiliary: tuple[str, ...] = ()
     blind: frozenset[str] = frozenset()
     schema: Mapping[str, Json] | None = None
+    windows: Mapping[str, int | None] = field(default_factory=dict)
+    only_read: frozenset[str] = frozenset()
 
     target: int = 0
     usage: Usage = field(default_factory=Usage)
@@ -79,6 +84,7 @@ class TurnState:
     input: UserInput | None = None
     prompt_tokens: int = 0
     streamed: str = ""
+    unrecorded: list[Learn] = field(default_factory=list)
 
     @property
     def target_name(self) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from hermes.kernel.effects import Append, CallRecord, Change, Learn, Rewrite, TurnEnded
+from hermes.kernel.endings import EndReason
 from hermes.kernel.errors import SessionNotFound, StoreError
 from hermes.kernel.history import closing, result_text
 from hermes.kernel.messages import Message, Refusal, Text, ToolCall, ToolResult
@@ -26,6 +27,12 @@ class AmbiguousSession(SessionNotFound):
         self.candidates = tuple(candidates)
         named = ", ".join(self.candidates[:8]) + (", …" if len(self.candidates) > 8 else "")
         super().__init__(f"{given!r} fits {len(self.candidates)} sessions: {named}; give more of the id")
+
+
+class StoreUnavailable(SessionNotFound):
+    """Raised when a session is asked for and the store that may have it could not be opened; says why it was not."""
+
+    reason = EndReason.STORE_FAILED
 
 
 def not_found(given: str) -> SessionNotFound:

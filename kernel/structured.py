@@ -15,7 +15,7 @@ from typing import Any
 
 from hermes.kernel.errors import UsageError
 from hermes.kernel.messages import Json, ModelRequest, clean_json
-from hermes.kernel.providers import Target
+from hermes.kernel.providers import Target, ToolSchema
 
 _WRAP = "answer"
 _DEFINITIONS = ("$defs", "definitions")
@@ -136,6 +136,35 @@ def for_target(request: ModelRequest, target: Target, *, has_tools: bool) -> Mod
 
 def instruction(schema: Mapping[str, Json], may_call: bool) -> str:
     return f"{BESIDE_TOOLS if may_call else ALONE}: {json.dumps(schema, ensure_ascii=False)}"
+
+
+SCHEMA_KEYWORDS = "schema_keywords"
+"""In `ModelRequest.leave_out`: tools are offered without keywords that a grammar cannot express."""
+
+_GRAMMARLESS = ("pattern", "format")
+"""What llama.cpp's conversion of a schema to a grammar fails at (runtime behaviour specification 8.8.13)."""
+
+_NAMED = ("properties", "patternProperties", *_DEFINITIONS)
+"""Keywords whose value holds schemas by names of the author's, which may be those of keywords."""
+
+
+def plain_tool(tool: ToolSchema) -> ToolSchema:
+    """The tool with a schema that says less, and so is taken by more servers."""
+    return replace(tool, parameters=_plain(tool.parameters))
+
+
+def _plain(schema: Json) -> Json:
+    if isinstance(schema, list):
+        return [_plain(item) for item in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    kept = {key: value for key, value in schema.items() if key not in _GRAMMARLESS}
+    return {
+        key: {name: _plain(inner) for name, inner in value.items()}
+        if key in _NAMED and isinstance(value, Mapping)
+        else _plain(value)
+        for key, value in kept.items()
+    }
 
 
 def misfit_note(problem: str, schema: Mapping[str, Json]) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from hermes.kernel.choosing import Choice, choose_auto
-from hermes.kernel.config.settings import ContextSettings, ProviderSettings, Settings
+from hermes.kernel.config.settings import ContextSettings, FallbackModel, ModelOptions, ProviderSettings, Settings
 from hermes.kernel.credentials import Pools, keys_of
 from hermes.kernel.discovery import Catalogue
 from hermes.kernel.effects import Fault
@@ -19,6 +19,7 @@ from hermes.kernel.paths import home
 from hermes.kernel.probing import probe
 from hermes.kernel.profiles import detect_api_mode, filled_url, find_profile, merge_profiles, read_profiles
 from hermes.kernel.providers import CacheLife, Endpoint, ModelRow, Profile, Provider, Report, Target, WireFormat
+from hermes.kernel.wireguard import GuardedWire
 
 if TYPE_CHECKING:  # `run --dry-run` resolves a model without loading a plugin
     from hermes.kernel.plugins import Plugins
@@ -46,6 +47,7 @@ class Targets:
     _snapshot: Snapshot | None = None
     _pools: Pools | None = None
     _said: dict[str, ModelRow | None] = field(default_factory=dict)
+    _options: dict[str, ModelOptions] = field(default_factory=dict)
 
     def profiles(self) -> Mapping[str, Profile]:
         if self._profiles is None:
@@ -86,6 +88,19 @@ class Targets:
             raise SettingsError(f"model: {spec!r} names no model; write {name}:MODEL")
         return Choice(f"{name}:{found}")
 
+    def chain(self) -> tuple[Choice, ...]:
+        """The model of the settings and its fallbacks, each once: a target cannot stand in for itself (22548)."""
+        found = {(primary := self.choose()).name: primary}
+        for entry in self.settings.fallback:
+            choice = self.choose(entry if isinstance(entry, str) else entry.model)
+            if found.setdefault(choice.name, choice) is choice:
+                self._options[choice.name] = _own_options(self.settings.model_options, entry)
+        return tuple(found.values())
+
+    def options_of(self, name: str) -> ModelOptions:
+        """What is sent to `provider:model`; a fallback has its own window, and its own effort where it says so."""
+        return self._options.get(name, self.settings.model_options)
+
     def get(self, name: str, report: Report, cancelled: Callable[[], bool]) -> Target:
         """The target of `provider:model`, reachable. Raises ProviderError with a fault kind and what to do."""
         with self._lock:
@@ -112,7 +127,7 @@ class Targets:
         """Tokens that the model's context holds, as far as it is known without asking."""
         if target := self._targets.get(name):
             return target.window_tokens
-        return self._window(self.profile_of(name), self.known_of(name).row)
+        return self._window(name, self.known_of(name).row)
 
     def has_price(self, name: str) -> bool:
         """Whether the cost of `provider:model` can be told."""
@@ -146,10 +161,10 @@ class Targets:
             self._snapshot = Snapshot(self.catalogue, lambda text: _log.warning("%s", text))
         return self._snapshot
 
-    def _window(self, profile: Profile, row: ModelRow) -> int | None:
+    def _window(self, name: str, row: ModelRow) -> int | None:
         """What the user declared wins over everything."""
-        stated = profile.defaults.get("window_tokens")
-        declared = self.settings.model_options.context_window
+        stated = self.profile_of(name).defaults.get("window_tokens")
+        declared = self.options_of(name).context_window
         return declared or row.window_tokens or (stated if isinstance(stated, int) else None)
 
     # ---- Keys -------------------------------------------------------------------------------------------------------
@@ -179,8 +194,8 @@ class Targets:
         with self._lock:
             if target.api_mode not in self._wires:
                 self.plugins.load("hermes.wire", [target.api_mode])
-                for _, item in self.plugins.collect("register_wire_formats", "hermes.wire"):
-                    self._wires.setdefault(item.name, item)
+                for plugin, item in self.plugins.collect("register_wire_formats", "hermes.wire"):
+                    self._wires.setdefault(item.name, GuardedWire(item, plugin))
             if target.api_mode not in self._wires:
                 raise ProviderError(
                     f"{target.name} speaks {target.api_mode}; no plugin for this wire format is installed and works",
@@ -219,7 +234,7 @@ class Targets:
             detect_api_mode(profile, endpoint.base_url, model, explicit),
             endpoint.api_key,
             {**profile.headers, **endpoint.headers},
-            output_cap=self.settings.model_options.max_output_tokens,
+            output_cap=self.options_of(name).max_output_tokens,
             cache_ttl=cache_life(self.settings.context),
         )
 
@@ -234,7 +249,19 @@ class Targets:
             said = probe(target)
         self._said[name] = said
         row = self.known_of(name).row
-        return replace(target, row=row, window_tokens=self._window(target.profile, row))
+        return replace(target, row=row, window_tokens=self._window(name, row))
+
+
+def _own_options(options: ModelOptions, entry: str | FallbackModel) -> ModelOptions:
+    """What a fallback is sent: as the primary, but for what was said of the primary's window (22387, 21256)."""
+    if isinstance(entry, str):
+        return replace(options, context_window=None)
+    return replace(
+        options,
+        max_output_tokens=entry.max_output_tokens or options.max_output_tokens,
+        reasoning_effort=entry.reasoning_effort or options.reasoning_effort,
+        context_window=entry.context_window,
+    )
 
 
 def cache_life(settings: ContextSettings) -> CacheLife:

@@ -11,10 +11,10 @@ other than by an answer does so in one Record.
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
-from dataclasses import dataclass, field
 
-from hermes.kernel.asking import ask, first_target
+from hermes.kernel.asking import ask
 from hermes.kernel.auxiliary import described
+from hermes.kernel.chain import first_target, go_to
 from hermes.kernel.effects import (
     Change,
     Consult,
@@ -32,19 +32,16 @@ from hermes.kernel.endings import EndReason
 from hermes.kernel.events import AssistantMessage
 from hermes.kernel.history import user_message
 from hermes.kernel.messages import Json, Message, ModelReply, ModelRequest, Text, ToolCall, ToolResult, UserInput, clean
+from hermes.kernel.progress import Progress
 from hermes.kernel.replies import (
     CONTINUE,
     CUT,
     DETAILS,
-    EMPTY,
     FINAL_NOTES,
     MOST_CONTINUATIONS,
     MOST_CUT_STEPS,
-    MOST_EMPTY,
     MOST_INVALID_STEPS,
-    THOUGHT_ONLY,
     Kind,
-    Repeats,
     kind_of,
     larger_cap,
     stored,
@@ -52,6 +49,7 @@ from hermes.kernel.replies import (
 from hermes.kernel.resting import CUT_OFF, closing_text, open_calls, resting, tool_message
 from hermes.kernel.state import Effects, Ended, TurnResult, TurnState
 from hermes.kernel.structured import as_object, fitted, misfit_note
+from hermes.kernel.unanswered import no_answer
 
 MOST_OBJECTIONS = 3
 """How often `choose_turn_end` may send an answer back in one turn (hooks.md)."""
@@ -59,30 +57,17 @@ MOST_OBJECTIONS = 3
 REPEATS_OF_A_READ = 3
 """The same idempotent call with the same result this often: the next request must answer."""
 
+REPEATS_OF_A_CHANGE = 10
+"""The same for a call that may change things: such as a look at something that is still running."""
 
-@dataclass(slots=True)
-class Progress:
-    """What one run of the loop counts; a crash forgets it, but iterations bound the turn all the same."""
-
-    cap: int | None = None
-    note: str = ""
-    continuations: int = 0
-    recut: bool = False
-    cut_steps: int = 0
-    empties: int = 0
-    invalid_steps: int = 0
-    objections: int = 0
-    repaired: bool = False
-    text_only: bool = False
-    warned: set[float] = field(default_factory=set)
-    repeats: Repeats = field(default_factory=Repeats)
-    must_answer: EndReason | None = None
+SAME_OUTCOMES_WORTH_A_WORD, SAME_OUTCOMES_OF_A_TOOL = 5, 20
+"""One tool with the same outcome so often in a row, whatever its arguments: a word, then the end (B096)."""
 
 
 def turn(state: TurnState, text: UserInput | None) -> Generator[Effect, Outcome, TurnResult]:
     """One turn. With a text, what an earlier turn left open is closed first, in the Record that holds the new text."""
     state.input = text
-    state.target = first_target(state)
+    go_to(state, first_target(state))
     try:
         if text is not None:
             yield from begin(state, text)
@@ -163,7 +148,7 @@ def step(state: TurnState, progress: Progress) -> Effects:
         case Kind.CUT_CALL:
             yield from cut_call(state, progress, reply)
         case kind:
-            no_answer(progress, reply, kind)
+            yield from no_answer(state, progress, reply, kind)
 
 
 def asked_schema(state: TurnState) -> Mapping[str, Json] | None:
@@ -191,23 +176,11 @@ def continue_text(state: TurnState, progress: Progress, reply: ModelReply, *, ma
 def cut_call(state: TurnState, progress: Progress, reply: ModelReply) -> Effects:
     """A call whose arguments were cut is never run: ask once more with a larger cap, then tell the model to split."""
     if not progress.recut:
-        progress.recut, progress.cap = True, larger_cap(progress.cap)
+        progress.recut, progress.cap = True, larger_cap(progress.cap, reply)
         return
     progress.recut = False
     progress.cut_steps += 1
     yield from accept(state, reply)
-
-
-def no_answer(progress: Progress, reply: ModelReply, kind: Kind) -> None:
-    """A refusal or an exhausted output ends the turn; an empty reply is asked about again, a few times."""
-    if kind is Kind.REFUSED:
-        raise Ended(EndReason.REFUSED, f"the model refused: {clean(reply.text).strip() or 'it gave no reason'}")
-    if kind is Kind.THINKING_CUT:
-        raise Ended(EndReason.THINKING_EXHAUSTED, DETAILS[EndReason.THINKING_EXHAUSTED])
-    progress.empties += 1
-    if progress.empties >= MOST_EMPTY:
-        raise Ended(EndReason.EMPTY_ANSWER, DETAILS[EndReason.EMPTY_ANSWER])
-    progress.note = THOUGHT_ONLY if kind is Kind.THOUGHT_ONLY else EMPTY
 
 
 def budget_note(state: TurnState, progress: Progress) -> str:
@@ -260,16 +233,25 @@ def watch_calls(state: TurnState, progress: Progress, calls: tuple[ToolCall, ...
 def watch_repeats(state: TurnState, progress: Progress, call: ToolCall, result: ToolResult) -> None:
     is_read = call.name in state.idempotent
     changes_things = result.status == "ok" and not is_read
-    count = progress.repeats.add(call, f"{result.status} {result.text}", changes_things=changes_things)
+    outcome = (result.status, result.parts)
+    count = progress.repeats.add(call, outcome, changes_things=changes_things)
+    of_tool, in_circle = progress.repeats.of_tool(call.name), progress.is_in_circle(result)
     if result.status != "ok" and count >= state.limits.stop_after_failing_calls:
         blocked = result.status == "blocked"
         progress.must_answer = progress.must_answer or (EndReason.NEEDS_PERSON if blocked else EndReason.STUCK_CALLS)
     elif is_read and result.status == "ok" and count >= REPEATS_OF_A_READ:
         progress.must_answer = progress.must_answer or EndReason.COMPLETED
+    elif count >= REPEATS_OF_A_CHANGE or of_tool >= SAME_OUTCOMES_OF_A_TOOL or in_circle:
+        progress.must_answer = progress.must_answer or EndReason.STUCK_CALLS
     elif count >= 2:
         progress.note = (
             f"You have made the same call of {call.name} {count} times with the same outcome. "
             "Do not repeat it: use what you have, or try something else."
+        )
+    elif of_tool >= SAME_OUTCOMES_WORTH_A_WORD:
+        progress.note = (
+            f"{call.name} gave the same outcome {of_tool} times in a row, whatever you called it with. "
+            "Use what you have, or try something else."
         )
 
 
@@ -360,7 +342,7 @@ def settle(
         changes.append(state.append(*missing))
     last = state.messages[-1]
     answer = None if last.origin in ("partial", "closing") else last.text
-    yield Record((*changes, TurnEnded(reason, answer)))
+    yield Record((*changes, *state.unrecorded, TurnEnded(reason, answer)))
     return result_of(state, reason, answer, detail)
 
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, NoReturn, TextIO
 
 from hermes.kernel.cli.attachments import Given, read_given
 from hermes.kernel.cli.display import Display, Look
@@ -23,6 +23,7 @@ from hermes.kernel.cli.output import (
 )
 from hermes.kernel.cli.run_settings import RunOptions, check_options, load_settings
 from hermes.kernel.cli.tally import Tally
+from hermes.kernel.cli.watchdog import PATIENCE_S, Watchdog
 from hermes.kernel.config.settings import DisplaySettings, Settings
 from hermes.kernel.endings import EndReason
 from hermes.kernel.errors import HermesError, SessionNotFound, SettingsError, StopRun, UsageError
@@ -78,10 +79,14 @@ def _unexpected(error: BaseException) -> Ending:
 
 
 class Front:
-    """The front end of one run: hands what happens to display and output, and signals to the agent."""
+    """The front end of one run: hands what happens to display and output, and signals to the agent.
 
-    def __init__(self, options: RunOptions) -> None:
+    `patience_s` is how long after its limit (`limits.max_seconds`) a stuck run is ended by force.
+    """
+
+    def __init__(self, options: RunOptions, *, patience_s: float = PATIENCE_S) -> None:
         self.options = options
+        self._patience_s = patience_s
         self.model: str | None = None
         self.display, self.output = screen(options, DisplaySettings())
         self._tally = Tally()
@@ -134,7 +139,11 @@ class Front:
         from hermes.kernel.agent import Agent
 
         person = self._terminal_person() if self.options.interactive else None
-        with Agent(settings, ask=person, on_event=self._on_event) as agent:
+        limit_s = settings.limits.max_seconds
+        with (
+            Watchdog(limit_s, lambda: self._expired(limit_s), patience_s=self._patience_s),
+            Agent(settings, ask=person, on_event=self._on_event) as agent,
+        ):
             self._agent = agent
             result = drive(agent, self.options, given)
             ending = ending_of(result, self.model, stored=result.stored and agent.store.path() != _IN_MEMORY)
@@ -152,13 +161,22 @@ class Front:
         if self._person is not None:
             self._person.stop()
         if self._agent is None:  # nothing has begun that could be ended properly
-            ending = Ending(reason, "stopped before the turn began; nothing was sent")
-            self.display.close()
-            self.output.finish(ending)
-            self.display.line(ending_line(ending))
-            os._exit(reason.exit_code)
+            self._leave(Ending(reason, "stopped before the turn began; nothing was sent"))
         self.display.status("stopping; once more to leave at once")
         self._agent.interrupt(reason)
+
+    def _expired(self, limit_s: float | None) -> None:
+        """The run is stuck; called on the watchdog's thread. Its turn stays open and can be finished."""
+        session = self._agent.session_id if self._agent else None
+        detail = f"the run was stuck past its limit of {limit_s:g} s; it was ended and its turn stays open"
+        self._leave(Ending(EndReason.BUDGET_TIME, detail, session=session, model=self.model))
+
+    def _leave(self, ending: Ending) -> NoReturn:
+        """Tell the ending and end the process, from a thread that is not the main one."""
+        self.display.close()
+        self.output.finish(ending)
+        self.display.line(ending_line(ending))
+        os._exit(ending.reason.exit_code)
 
 
 # ---- Before the turn ------------------------------------------------------------------------------------------------

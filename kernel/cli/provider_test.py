@@ -8,16 +8,16 @@ from dataclasses import replace
 
 from hermes.kernel.cli.display import plain
 from hermes.kernel.cli.providers import key_told
-from hermes.kernel.config.settings import RequestSettings
 from hermes.kernel.effects import FaultKind
 from hermes.kernel.endings import EndReason
 from hermes.kernel.errors import ProviderError
 from hermes.kernel.faults import classify
 from hermes.kernel.messages import Message, ModelReply, Text
 from hermes.kernel.probing import list_models, server_of
-from hermes.kernel.providers import Parameters, Target, Timeouts, WireFault
+from hermes.kernel.providers import Parameters, Target, WireFault
 from hermes.kernel.recovery import POLICIES
 from hermes.kernel.targets import Targets
+from hermes.kernel.timeouts import timeouts_for
 
 QUESTION = "Answer with one word: ready"
 OUTPUT_TOKENS = 1024
@@ -104,9 +104,7 @@ def _ask(targets: Targets, target: Target) -> ModelReply:
     parameters = Parameters(output_cap=min(OUTPUT_TOKENS, (target.row and target.row.output_tokens) or OUTPUT_TOKENS))
     message = wire.encode(Message("user", (Text(QUESTION),)), target)
     body = wire.envelope(wire.prefix("", (), target), [message], parameters, target)
-    asked: RequestSettings = targets.settings.request
-    timeouts = Timeouts(asked.connect_timeout_s, asked.first_token_timeout_s, asked.stall_timeout_s)
-    stream = wire.open(body, parameters, target, timeouts)
+    stream = wire.open(body, parameters, target, timeouts_for(target, targets.settings.request))
     for _ in stream:
         pass
     return stream.reply()

@@ -111,6 +111,21 @@ _RULE = _section(
 )
 _RULE["required"] = ["decide"]
 
+_EFFORT: _Schema = {
+    "type": ["string", "null"],
+    "enum": ["none", "minimal", "low", "medium", "high", "xhigh", None],
+    "description": "how long a reasoning model thinks",
+}
+
+_FALLBACK = _section(
+    "a model with options of its own; those left out are those of model_options, but for context_window",
+    model=_text("provider:model"),
+    reasoning_effort=_EFFORT,
+    context_window=_limit("tokens; wins over every catalogue"),
+    max_output_tokens=_limit("cap for one reply"),
+)
+_FALLBACK["required"] = ["model"]
+
 SCHEMA: _Schema = _section(
     "Hermes settings",
     version={"type": "integer", "enum": [1], "description": "of this file's format"},
@@ -119,14 +134,14 @@ SCHEMA: _Schema = _section(
         "sent to the model; null leaves the provider's own default",
         temperature=_amount("sampling temperature", optional=True),
         max_output_tokens=_limit("cap for one reply"),
-        reasoning_effort={
-            "type": ["string", "null"],
-            "enum": ["none", "minimal", "low", "medium", "high", "xhigh", None],
-            "description": "how long a reasoning model thinks",
-        },
+        reasoning_effort=_EFFORT,
         context_window=_limit("tokens; wins over every catalogue"),
     ),
-    fallback=_texts("models tried in this order when the model fails for good, as provider:model"),
+    fallback={
+        "type": "array",
+        "items": {"anyOf": [_text("provider:model"), _FALLBACK]},
+        "description": "models tried in this order when the model fails for good, as provider:model",
+    },
     auxiliary=_section(
         "for summaries, titles, image descriptions", model=_optional_text("provider:model; null: the main model")
     ),
@@ -139,8 +154,8 @@ SCHEMA: _Schema = _section(
     request=_section(
         "one call of a model",
         connect_timeout_s=_amount("until the server is reached"),
-        first_token_timeout_s=_amount("until the reply begins"),
-        stall_timeout_s=_amount("no bytes for so long"),
+        first_token_timeout_s=_amount("until the reply begins; null: by the target", optional=True),
+        stall_timeout_s=_amount("no bytes for so long; null: by the target", optional=True),
         attempts=_count("for one target, before the next of `fallback`", 1),
     ),
     tools=_section(
@@ -212,6 +227,7 @@ SCHEMA: _Schema = _section(
         path=_optional_text("null: in `hermes sessions path`"),
         sync=_choice("full survives loss of power, normal the death of the process", "full", "normal"),
         outcomes=_switch("also record every outcome of a turn, so that it can be replayed"),
+        busy=_choice("what a message does that is sent while a turn runs", "steer", "queue", "interrupt"),
         stop_when_failing=_switch("end the run (exit 12) when nothing can be stored, instead of going on in memory"),
         keep_days=_limit("null keeps everything"),
     ),

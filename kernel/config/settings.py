@@ -24,6 +24,16 @@ class ModelOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class FallbackModel:
+    """A model of the chain with options of its own; those that are None are `model_options`', but for the window."""
+
+    model: str
+    reasoning_effort: str | None = None
+    context_window: int | None = None
+    max_output_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class AuxiliarySettings:
     model: str | None = None
 
@@ -51,8 +61,8 @@ class PoolSettings:
 @dataclass(frozen=True, slots=True)
 class RequestSettings:
     connect_timeout_s: float = 5
-    first_token_timeout_s: float = 120
-    stall_timeout_s: float = 180
+    first_token_timeout_s: float | None = None
+    stall_timeout_s: float | None = None
     attempts: int = 3
 
 
@@ -145,6 +155,7 @@ class SessionSettings:
     path: str | None = None
     sync: str = "full"
     outcomes: bool = False
+    busy: Literal["steer", "queue", "interrupt"] = "steer"
     stop_when_failing: bool = False
     keep_days: int | None = None
 
@@ -179,7 +190,7 @@ class Settings:
     version: int = 1
     model: str = "auto"
     model_options: ModelOptions = field(default_factory=ModelOptions)
-    fallback: tuple[str, ...] = ()
+    fallback: tuple[str | FallbackModel, ...] = ()
     auxiliary: AuxiliarySettings = field(default_factory=AuxiliarySettings)
     providers: Mapping[str, ProviderSettings] = field(default_factory=dict)
     pool: PoolSettings = field(default_factory=PoolSettings)

@@ -8,18 +8,19 @@ from typing import Any
 import pytest
 from driving import Driven, asks, call, cut, done, drive, fresh, reply, said, told, user
 
-from hermes.kernel.asking import TARGET_COOLS_S, first_target
+from hermes.kernel.chain import CHAIN_SPENT_S, first_target
 from hermes.kernel.context import MOST_COMPRESSIONS, pressure
 from hermes.kernel.effects import Answered, Consult, Fault, FaultKind, Notify, RecoveryChoice, Rewrite, Spent, Steer
 from hermes.kernel.endings import EndReason
 from hermes.kernel.events import Notice
 from hermes.kernel.messages import Message, ModelReply, Text, Usage
-from hermes.kernel.recovery import LONGEST_WAIT_S
+from hermes.kernel.recovery import COOLS_S, LONGEST_WAIT_S
 from hermes.kernel.replies import CONTINUE
 from hermes.kernel.state import TurnState
 
 K = FaultKind
 CHAIN = ("one", "two", "three")
+EARLIER = {"kind": "rate_limit", "turn": 0}
 OVERFLOW = Fault(K.CONTEXT_OVERFLOW, "too long")
 
 
@@ -65,7 +66,7 @@ def test_a_wait_that_is_too_long_ends_the_turn_and_says_when() -> None:
     driven = drive(fresh(), "hi", replies=[Fault(K.RATE_LIMIT, "slow down", retry_after_s=LONGEST_WAIT_S + 480)])
     assert driven.waits == []
     assert driven.result.reason is EndReason.PROVIDER_FAILED
-    assert driven.result.detail == "primary: slow down; it asks to wait 600 s"
+    assert driven.result.detail == "primary: slow down; it asks to wait 1080 s"
 
 
 @pytest.mark.parametrize(
@@ -117,7 +118,11 @@ def test_B012_the_chain_is_followed_to_its_end_and_no_target_that_was_left_is_as
     driven = drive(fresh(targets=CHAIN), "hi", replies=[Fault(K.AUTH), Fault(K.BILLING), Fault(K.MODEL_NOT_FOUND, "?")])
     assert targets(driven) == ["one", "two", "three"]
     assert driven.result.reason is EndReason.PROVIDER_FAILED
-    assert driven.learned == {"left:one": ("auth", TARGET_COOLS_S), "left:two": ("billing", TARGET_COOLS_S)}
+    assert driven.learned == {
+        "left:one": ({"kind": "auth", "turn": 1}, COOLS_S),
+        "left:two": ({"kind": "billing", "turn": 1}, COOLS_S),
+        "chain_spent": (True, CHAIN_SPENT_S),
+    }
 
 
 def test_a_fallback_is_told_to_the_user_and_serves_the_rest_of_the_turn() -> None:
@@ -127,7 +132,7 @@ def test_a_fallback_is_told_to_the_user_and_serves_the_rest_of_the_turn() -> Non
 
 
 def test_a_new_target_has_all_its_attempts() -> None:
-    driven = drive(fresh(targets=("one", "two")), "hi", replies=[Fault(K.STALL)] * 5 + [reply("x")])
+    driven = drive(fresh(targets=("one", "two")), "hi", replies=[Fault(K.CONNECTION)] * 5 + [reply("x")])
     assert targets(driven) == ["one"] * 3 + ["two"] * 3
     assert driven.result.answer == "x"
 
@@ -140,12 +145,12 @@ def test_a_wall_of_retry_after_moves_on_at_once() -> None:
 
 @pytest.mark.parametrize(("cooling", "first"), [((), 0), (("one",), 1), (("one", "two"), 2), (("two",), 0), (CHAIN, 0)])
 def test_a_turn_begins_with_the_first_target_that_does_not_cool_down(cooling: tuple[str, ...], first: int) -> None:
-    state = fresh(targets=CHAIN, known={f"left:{name}": "rate_limit" for name in cooling})
+    state = fresh(targets=CHAIN, known={f"left:{name}": EARLIER for name in cooling})
     assert first_target(state) == first
 
 
 def test_a_target_that_cools_down_is_passed_over_on_the_way() -> None:
-    driven = drive(fresh(targets=CHAIN, known={"left:two": "auth"}), "hi", replies=[Fault(K.AUTH), reply("x")])
+    driven = drive(fresh(targets=CHAIN, known={"left:two": EARLIER}), "hi", replies=[Fault(K.AUTH), reply("x")])
     assert targets(driven) == ["one", "three"]
 
 
@@ -272,7 +277,7 @@ def test_a_stated_window_is_adopted_once_and_kept_for_its_target() -> None:
 
 def test_ids_that_an_engine_brings_in_are_not_given_to_another_call() -> None:
     old = call(id="call_0")
-    brought = [user("summary", "summary"), asks(old), told(done(old))]
+    brought = [user("summary", "summary"), asks(old), told(done(old)), said("done"), user("hi")]
     driven = drive(
         overflowing(),
         "hi",

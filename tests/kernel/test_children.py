@@ -198,7 +198,23 @@ def stop(agent: Any, turn: Any) -> Any:
     return result
 
 
-def test_an_interrupt_reaches_a_child_in_its_stream(house, going) -> None:
+def test_B102_a_message_during_a_child_reaches_the_parent_and_lets_the_child_finish(house, going) -> None:
+    house.server.add(ONE, text("Seven files.").but(hold_after=1), text("Seven, and I mind the gap."))
+    agent = house.agent()
+    turn = going(lambda: agent.run("how many?"))
+    house.server.wait_for_requests(2)
+    agent.steer("mind the gap")
+    house.server.release()
+    result = turn.result()
+    assert (result.reason, result.answer, result.steering) == ("completed", "Seven, and I mind the gap.", ())
+    [row] = told(house)["results"]
+    assert (row["status"], row["summary"]) == ("completed", "Seven files.")
+    child, parent = house.server.requests[1:]
+    assert "mind the gap" in parent.raw.decode()
+    assert "mind the gap" not in child.raw.decode()
+
+
+def test_B102_an_interrupt_reaches_a_child_in_its_stream(house, going) -> None:
     house.server.add(ONE, stall(3, "so far so good"))
     agent = house.agent()
     turn = going(lambda: agent.run("go"))
@@ -212,7 +228,7 @@ def test_an_interrupt_reaches_a_child_in_its_stream(house, going) -> None:
     assert "interrupted" in told.text
 
 
-def test_an_interrupt_reaches_three_children_in_their_tools(house, going) -> None:
+def test_B102_an_interrupt_reaches_three_children_in_their_tools(house, going) -> None:
     inside = threading.Semaphore(0)
 
     @tool(reads="nothing")

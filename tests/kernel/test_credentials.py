@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from hermes.kernel.config.settings import PoolSettings, ProviderSettings
-from hermes.kernel.credentials import RATE_LIMIT_COOLS_S, STATE_FILE, Pool, Pools, keys_of
+from hermes.kernel.credentials import RATE_LIMIT_COOLS_S, REFUSED_RESTS_S, STATE_FILE, Pool, Pools, keys_of
 from hermes.kernel.effects import Fault, FaultKind
 from hermes.kernel.errors import ProviderError
 from hermes.kernel.keystate import FORGOTTEN_AFTER_S, KeyStates, states_in
@@ -116,6 +116,13 @@ def test_when_all_rest_the_one_that_is_ready_first_is_taken(path: Path, clock: C
     assert mine.next_key() == KEYS[1]
 
 
+def test_spec_31273_when_all_rest_a_key_that_nobody_pays_for_is_taken_last(path: Path, clock: Clock) -> None:
+    mine = pool(path, clock)
+    for key, seconds, why in zip(KEYS, (100, 300, 200), ("billing", "rate_limit", "rate_limit"), strict=True):
+        mine.cool(key, seconds, why)
+    assert mine.next_key() == KEYS[2]
+
+
 @pytest.mark.parametrize("strategy", ["fill_first", "round_robin", "least_used", "random"])
 def test_a_single_key_is_used_as_it_is(path: Path, clock: Clock, strategy: str) -> None:
     mine = pool(path, clock, strategy, KEYS[:1])
@@ -134,6 +141,7 @@ def test_a_single_key_is_used_as_it_is(path: Path, clock: Clock, strategy: str) 
         (BILLING, 3600),
         (AUTH, 3600),
         (Fault(FaultKind.BILLING, retry_after_s=90_000), 90_000),
+        (Fault(FaultKind.BILLING, retry_after_s=0), REFUSED_RESTS_S),
     ],
 )
 def test_a_refused_key_rests_as_long_as_its_fault_says(path: Path, clock: Clock, fault: Fault, rests_s: float) -> None:

@@ -82,6 +82,16 @@ def test_any_write_may_be_the_first_to_fail(made: Fixture, write: Callable[[Dura
     assert (made.told, made.log.stored) == (["the disk is full"], False)
 
 
+def test_what_waited_on_the_disk_that_failed_waits_on_in_memory(made: Fixture) -> None:
+    made.log.load()
+    ids = [made.log.put_inbox("input", [Text(words)]) for words in ("placed", "given back", "waiting")]
+    turn = made.log.begin_turn({})
+    made.log.record(turn, [Append((Message("user", (Text("placed"),)),), (ids[0],))], iterations=0, attempts=0)
+    made.log.drop_inbox([ids[1]])
+    made.disk.is_full = True
+    assert [(row.id, row.text) for row in made.log.waiting("input")] == [(ids[2], "waiting")]
+
+
 def test_a_session_that_another_process_has_is_no_failure_of_the_store(made: Fixture) -> None:
     other = made.store.open(made.session)
     other.claim()

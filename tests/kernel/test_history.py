@@ -345,23 +345,38 @@ def test_results_in_messages_of_their_own_become_one_message() -> None:
     assert [r.text for r in repaired[2].results] == ["first", "second"]
 
 
-def test_15236_a_call_with_damaged_arguments_never_runs_with_none() -> None:
+def test_spec_15236_a_call_with_damaged_arguments_never_runs_with_none() -> None:
     damaged = ToolCall("c1", "shell", '{"command": "rm')  # type: ignore[arg-type]
     (repaired,) = repair([HI, Message("assistant", (damaged,))])[1].calls
     assert repaired.arguments == {}
     assert repaired.problem is not None
 
 
-def test_a_call_without_a_name_gets_one_that_providers_accept() -> None:
+def test_spec_29148_49147_results_follow_their_calls_though_a_text_stood_between_them() -> None:
+    late = [HI, asks(C1, C2), said("I look."), told(done(C1, "first")), told(done(C2, "second")), said("ok")]
+    repaired = repair(late)
+    assert [m.role for m in repaired] == ["user", "assistant", "tool", "assistant"]
+    assert (repaired[1].calls, repaired[1].text) == ((C1, C2), "I look.")
+    assert [r.text for r in repaired[2].results] == ["first", "second"]
+    foreign = repair([HI, asks(C1), said("text"), told(done(C2, "of another"))])
+    assert [r.status for r in foreign[2].results] == ["unknown"]
+
+
+def test_spec_58327_of_two_results_of_one_call_the_first_is_kept() -> None:
+    for results in ([told(done(C1, "first"), done(C1, "second"))], [told(done(C1, "first")), told(done(C1, "second"))]):
+        assert [r.text for m in repair([HI, asks(C1), *results, said("ok")]) for r in m.results] == ["first"]
+
+
+def test_spec_56980_a_call_without_a_name_gets_one_that_providers_accept() -> None:
     assert repair([HI, asks(call(""))])[1].calls[0].name == "invalid_tool_call"
 
 
-def test_43849_messages_of_one_side_in_a_row_get_the_missing_other_between_them() -> None:
+def test_spec_43849_messages_of_one_side_in_a_row_get_the_missing_other_between_them() -> None:
     assert [m.role for m in repair([HI, user("and?")])] == ["user", "assistant", "user"]
     assert [m.role for m in repair([HI, said("a"), said("b")])] == ["user", "assistant", "user", "assistant"]
     assert [m.role for m in repair([said("a")])] == ["user", "assistant"]
     assert repair([HI, user("and?")])[1].origin == "closing"
 
 
-def test_48879_a_user_message_after_results_finds_the_turn_closed() -> None:
+def test_spec_48879_a_user_message_after_results_finds_the_turn_closed() -> None:
     assert [m.role for m in repair([HI, asks(C1), told(done(C1)), user("next")])][-3:] == ["tool", "assistant", "user"]

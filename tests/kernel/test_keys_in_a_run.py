@@ -81,6 +81,19 @@ def test_B013_after_a_fallback_each_request_has_one_providers_address_key_and_mo
         assert {request.model for request in second.requests} == {"other"}
 
 
+def test_spec_6843_a_key_that_was_pasted_with_an_odd_letter_works(house: Any) -> None:
+    house.server.add(text("done"))
+    assert with_keys(house, " first-\u028bkey\u200b-0123\n").run("go").answer == "done"
+    assert keys_sent(house.server) == ["first-key-0123"]
+
+
+def test_B129_a_limit_that_lasts_for_days_is_tried_again_when_a_person_asks_again(house: Any) -> None:
+    house.server.add(fault(429, "limit reached", retry_after=str(35 * 3600)), text("paid up"))
+    agent = with_keys(house, KEYS[0])
+    assert agent.run("go").reason is EndReason.PROVIDER_FAILED
+    assert agent.run("go").answer == "paid up"
+
+
 def test_round_robin_spreads_the_calls(house: Any) -> None:
     house.server.add(*[text("ok")] * 4)
     agent = with_keys(house, *KEYS, pool=PoolSettings("round_robin"))

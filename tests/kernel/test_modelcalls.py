@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from hermes.kernel.config.settings import LimitSettings, RequestSettings
+from hermes.kernel.config.settings import LimitSettings, RequestSettings, SessionSettings
 from hermes.kernel.endings import EndReason
 from hermes.kernel.errors import ProviderError, StopRun
 from hermes.kernel.events import ModelCallEnded
 from hermes.kernel.history import with_note
 from hermes.kernel.messages import Message, ModelReply, StopReason, Text, ToolResult
 from hermes.kernel.modelcalls import Serialised
-from hermes.testing import call, fault, text
+from hermes.testing import call, fault, stall, text
 
 
 def answer(words: str) -> ModelReply:
@@ -214,7 +214,7 @@ def said(words: str) -> Message:
 
 def test_a_message_is_serialised_once_and_again_only_from_where_the_conversation_changed() -> None:
     wire: Any = Wire()
-    kept = Serialised(wire, SimpleNamespace(), b"", 1)  # type: ignore[arg-type]
+    kept = Serialised(wire, SimpleNamespace(row=None), b"", 1)  # type: ignore[arg-type]
     messages = [said(str(n)) for n in range(5)]
     first = list(kept.pieces(messages[:3], ""))
     assert list(kept.pieces(messages, "")) == [*first, b"3|", b"4|"]
@@ -227,7 +227,7 @@ def test_a_message_is_serialised_once_and_again_only_from_where_the_conversation
 
 def test_a_note_is_sent_and_not_kept() -> None:
     wire: Any = Wire()
-    kept = Serialised(wire, SimpleNamespace(), b"", 1)  # type: ignore[arg-type]
+    kept = Serialised(wire, SimpleNamespace(row=None), b"", 1)  # type: ignore[arg-type]
     result = Message("tool", (ToolResult("a", "ok", (Text("result"),)),))
     for messages in ([said("one")], [said("one"), Message("assistant", (Text("two"),)), result]):
         plain = list(kept.pieces(messages, ""))
@@ -236,3 +236,20 @@ def test_a_note_is_sent_and_not_kept() -> None:
         assert noted[-1] == wire.encode(with_note(messages, "NOTE")[-1], None)
         assert b"NOTE" in noted[-1]
         assert list(kept.pieces(messages, "")) == plain
+
+
+# ---- Silence --------------------------------------------------------------------------------------------------------
+
+
+def test_B148_a_stop_says_how_long_the_call_had_been_silent(house, going) -> None:
+    house.server.add(stall(after=0), text("Here."))
+    agent = house.agent(sessions=SessionSettings(store="memory", outcomes=True))
+    run = going(lambda: agent.run("go"))
+    house.server.wait_for_requests(1)
+    agent.interrupt()
+    session = run.result().session_id
+    entries = agent.store.open(session).outcomes(1)
+    (stop,) = [e["outcome"] for e in entries if (e.get("outcome") or {}).get("type") == "stopped"]
+    assert stop["silent_s"] > 0
+    (ended,) = house.seen(ModelCallEnded)
+    assert stop["silent_s"] <= ended.seconds

@@ -61,7 +61,7 @@ def test_a_name_that_nothing_has_is_reported_with_what_there_is(site: Site, make
     assert plugins.problem("hermes.tools", "shoot") == lines[0]
 
 
-def test_a_name_claimed_twice_is_loaded_from_neither(site: Site, make_plugins: Make) -> None:
+def test_B121_a_name_claimed_twice_is_loaded_from_neither(site: Site, make_plugins: Make) -> None:
     modules = [site.plugin("twice", GOOD, distribution=f"acme-{number}") for number in (1, 2)]
     plugins, lines = make_plugins()
     assert plugins.load("hermes.plugins", ["twice"]) == ()

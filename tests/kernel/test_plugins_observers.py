@@ -57,7 +57,9 @@ def test_deltas_come_only_to_who_asks_for_them(site: Site, make_plugins: Make) -
     assert sys.modules[modules[1]].seen == [(started, False), (delta, True)]
 
 
-def test_an_observer_that_raises_is_logged_then_benched_and_the_run_goes_on(site: Site, make_plugins: Make) -> None:
+def test_spec_8049_an_observer_that_raises_is_logged_then_benched_and_the_run_goes_on(
+    site: Site, make_plugins: Make
+) -> None:
     body = "@hookimpl\ndef before_turn(turn):\n    seen.append(turn)\n    raise SystemExit\n"
     plugins, lines, module = _load(site, make_plugins, body)
     for number in range(5):

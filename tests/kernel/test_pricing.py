@@ -53,7 +53,7 @@ def test_spec_12_2_4_a_used_bucket_without_a_price_makes_the_cost_unknown(missin
     assert cost(ROW, usage) is not None
 
 
-def test_nothing_known_is_never_zero() -> None:
+def test_B030_nothing_known_is_never_zero() -> None:
     assert cost(None, Usage(1, 1)) is None
     assert cost(ModelRow("m"), Usage()) is None
 

@@ -141,7 +141,7 @@ MODES = [
         ("http://bedrock-runtime.us-east-1.amazonaws.com.evil.example", False),
     ],
 )
-def test_1739_a_key_of_a_row_without_an_address_goes_to_its_hosts_only(base_url: str, keeps: bool) -> None:
+def test_spec_1739_a_key_of_a_row_without_an_address_goes_to_its_hosts_only(base_url: str, keeps: bool) -> None:
     hosts = ["bedrock-runtime*.amazonaws.com", "*.vpce.amazonaws.com"]
     row = Profile("bedrock", key_variables=("AWS_BEARER_TOKEN_BEDROCK",), quirks={"key_hosts": hosts})
     merged = merge_profiles([row], {"bedrock": ProviderSettings(base_url=base_url)})["bedrock"]
@@ -149,7 +149,9 @@ def test_1739_a_key_of_a_row_without_an_address_goes_to_its_hosts_only(base_url:
 
 
 @pytest.mark.parametrize(("name", "url", "model", "mode"), MODES)
-def test_the_wire_format_follows_from_provider_url_and_model(name: str, url: str, model: str, mode: str) -> None:
+def test_spec_10473_the_wire_format_follows_from_provider_url_and_model(
+    name: str, url: str, model: str, mode: str
+) -> None:
     profile = Profile(name, url, quirks=CODEX if name == "openai" else {})
     assert detect_api_mode(profile, url, model, None) == mode
     assert detect_api_mode(profile, url, model, "chat_completions") == "chat_completions"

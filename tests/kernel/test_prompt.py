@@ -102,7 +102,7 @@ def test_B062_lone_surrogates_in_a_section_do_not_reach_the_prompt() -> None:
 
 
 @given(st.lists(st.text(max_size=60), max_size=6), st.integers(0, 80))
-def test_B034_the_same_input_gives_the_same_bytes(texts: list[str], limit: int) -> None:
+def test_spec_20451_B034_the_same_input_gives_the_same_bytes(texts: list[str], limit: int) -> None:
     sections = [Fixed(f"s{n}", text) for n, text in enumerate(texts)]
     context = replace(CONTEXT, section_max_chars=limit)
     first = build(sections, ("s1", "installed"), context, never)

@@ -70,17 +70,17 @@ def test_secrets_in_their_surroundings_leave_the_surroundings(text: str, hidden:
     assert redact(text) == hidden
 
 
-def test_43083_the_quote_after_a_header_stays() -> None:
+def test_spec_43083_the_quote_after_a_header_stays() -> None:
     text = "curl -H 'Authorization: Basic dXNlcjpwYXNz' http://x"
     assert redact(text) == "curl -H 'Authorization: Basic [hidden basic]' http://x"
 
 
-def test_33801_a_password_in_an_address_ends_with_its_line() -> None:
+def test_spec_33801_a_password_in_an_address_ends_with_its_line() -> None:
     text = "redis://cache:6379/0\nsend it to me@example.com"
     assert redact(text) is text
 
 
-def test_35519_a_hidden_key_shows_no_part_of_the_key() -> None:
+def test_spec_35519_a_hidden_key_shows_no_part_of_the_key() -> None:
     assert "abcd" not in redact("sk-abcdefghijklmnopqrstuvwxyz")
     assert "wxyz" not in redact("sk-abcdefghijklmnopqrstuvwxyz")
 

@@ -26,6 +26,7 @@ from hermes.kernel.effects import (
     Ran,
     Record,
     RecoveryChoice,
+    RepairKind,
     Rewrite,
     RunTools,
     Spent,
@@ -225,6 +226,18 @@ OUTCOMES: tuple[Any, ...] = (
     Fault(FaultKind.BUDGET, "no money", 1.5, 8000, "half", EndReason.BUDGET_TOKENS, SPENT, STEERED),
     Fault(FaultKind.STALL),
     Fault(FaultKind.RATE_LIMIT, retry_after_s=0.0),
+    Fault(
+        FaultKind.IMAGE_REFUSED,
+        "no",
+        row="image",
+        status=400,
+        input_tokens=0,
+        output_limit_tokens=5,
+        repair=RepairKind.IMAGES,
+        subject="too_large",
+        subject_limit=9,
+        other_keys=2,
+    ),
     Ran((RESULT,), SPENT, STEERED),
     Ran(()),
     Objection("not yet"),
@@ -243,8 +256,9 @@ def test_a_stop_comes_back_with_all_that_it_carried() -> None:
     stop = Stopped(
         EndReason.TERMINATED, partial="ha", results=(RESULT,), spent=SPENT, steering=STEERED, detail="a signal"
     )
+    stop.silent_s = 31.5
     back = outcome_from_json(over_the_wire(outcome_to_json(stop)))
-    names = ("reason", "partial", "results", "spent", "steering", "detail")
+    names = ("reason", "partial", "results", "spent", "steering", "detail", "silent_s")
     assert isinstance(back, Stopped)
     assert [getattr(back, n) for n in names] == [getattr(stop, n) for n in names]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from conversations import any_texts, calls, some
 from driving import TOOLS, call, cut, fresh, reply, user
@@ -9,7 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hermes.kernel.history import CALL_ID, Checker
-from hermes.kernel.messages import ModelReply, Part, Refusal, Replay, StopReason, Text, Thinking, ToolCall, clean_json
+from hermes.kernel.messages import (
+    ModelReply,
+    Part,
+    Refusal,
+    Replay,
+    StopReason,
+    Text,
+    Thinking,
+    ToolCall,
+    Usage,
+    clean_json,
+)
 from hermes.kernel.replies import (
     CUT,
     OUTPUT_CAP_CEILING,
@@ -17,7 +30,6 @@ from hermes.kernel.replies import (
     Repeats,
     kind_of,
     larger_cap,
-    normal_name,
     signature,
     stored,
 )
@@ -44,6 +56,8 @@ KINDS = [
     (reply(THOUGHT, " "), Kind.THOUGHT_ONLY),
     (reply(THOUGHT, stop=StopReason.CUT), Kind.THOUGHT_ONLY),
     (cut(THOUGHT), Kind.THINKING_CUT),
+    (replace(cut(), usage=Usage(10, 0, reasoning_tokens=4096)), Kind.THINKING_CUT),
+    (replace(reply(), usage=Usage(10, 0, reasoning_tokens=4096)), Kind.EMPTY),
     (reply(Refusal("no")), Kind.REFUSED),
     (reply("x", stop=StopReason.REFUSAL), Kind.REFUSED),
     (reply(stop=StopReason.REFUSAL), Kind.REFUSED),
@@ -67,22 +81,24 @@ def test_calls_that_were_not_allowed_do_not_count(given_reply: ModelReply, kind:
 
 def test_ids_that_a_model_repeats_are_new_in_the_session() -> None:
     state = fresh(user("hi"), call_ids={"call_0"})
-    message = stored(reply(call(id="call_0"), call(id="call_0", path="x"), call(id="")), state, may_call=True)
+    message = stored(reply(call(id="call_0"), call(id="call_0", path="x"), call(id="", n=1)), state, may_call=True)
     assert [c.id for c in message.calls] == ["call_0_2", "call_0_3", "call"]
     assert all(c.problem is None for c in message.calls)
     assert state.call_ids == {"call_0", "call_0_2", "call_0_3", "call"}
 
 
-def test_the_same_call_under_the_same_id_runs_once() -> None:
-    first, second = stored(reply(call(path="x"), call(path="x")), fresh(), may_call=True).calls
-    assert first.problem is None
+@pytest.mark.parametrize(("first_id", "second_id"), [("c1", "c1"), ("a", "b"), ("", "")])
+def test_the_same_call_twice_in_a_reply_runs_once_whatever_its_ids(first_id: str, second_id: str) -> None:
+    twice = reply(call(id=first_id, path="x", n=1), call("Read", id=second_id, n=1, path="x"))
+    first, second = stored(twice, fresh(), may_call=True).calls
+    assert (first.problem, first.id == second.id) == (None, False)
     assert second.problem is not None
     assert "twice" in second.problem
 
 
-def test_the_same_call_under_two_ids_is_meant_twice() -> None:
-    message = stored(reply(call(id="a"), call(id="b")), fresh(), may_call=True)
-    assert [c.problem for c in message.calls] == [None, None]
+def test_calls_that_differ_in_a_value_only_are_all_meant() -> None:
+    message = stored(reply(call(id="a", n=1), call(id="a", n=2), call("shell", id="a", n=1)), fresh(), may_call=True)
+    assert [c.problem for c in message.calls] == [None, None, None]
 
 
 def test_an_unknown_tool_is_told_what_there_is() -> None:
@@ -131,43 +147,27 @@ def test_whatever_a_model_says_is_stored_as_a_valid_message(parts: list[Part]) -
         assert all(clean_json(c.arguments) == c.arguments for c in message.calls)
 
 
-# ---- Names ----------------------------------------------------------------------------------------------------------
-
-KNOWN = frozenset({"todo", "patch", "browser_click", "read_file", "web.search", "my_tool"})
-
-
-@pytest.mark.parametrize(
-    ("written", "meant"),
-    [
-        ("todo", "todo"),
-        (" todo ", "todo"),
-        ("TodoTool_tool", "todo"),
-        ("Patch_tool", "patch"),
-        ("BrowserClick_tool", "browser_click"),
-        ("readFile", "read_file"),
-        ("read-file", "read_file"),
-        ("Read File", "read_file"),
-        ("functions.read_file", "read_file"),
-        ("web.search", "web.search"),
-        ("my_tool", "my_tool"),
-        ('read_file" path="x', "read_file"),
-        ("read_file<|channel|>", "read_file"),
-        ("reed_file", "reed_file"),
-        ("", ""),
-    ],
-)
-def test_14784_33007_a_name_is_taken_as_the_model_meant_it(written: str, meant: str) -> None:
-    assert normal_name(written, KNOWN) == meant
-
-
 # ---- Output cap and repeats -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("cap", "larger"), [(None, 8192), (1000, 2000), (20_000, OUTPUT_CAP_CEILING), (50_000, 50_000)]
+    ("cap", "wrote", "larger"),
+    [
+        (None, 0, 8192),
+        (1000, 1000, 2000),
+        (20_000, 20_000, OUTPUT_CAP_CEILING),
+        (50_000, 50_000, 50_000),
+        (None, 16_000, 32_000),
+        (None, 64_000, 64_000),
+    ],
 )
-def test_the_output_cap_doubles_to_a_ceiling_and_never_shrinks(cap: int | None, larger: int) -> None:
-    assert larger_cap(cap) == larger
+def test_the_output_cap_doubles_to_a_ceiling_and_never_shrinks(cap: int | None, wrote: int, larger: int) -> None:
+    assert larger_cap(cap, replace(cut("x"), usage=Usage(5, wrote // 2, reasoning_tokens=wrote - wrote // 2))) == larger
+
+
+@pytest.mark.parametrize("cap", [None, 1000])
+def test_a_stream_that_broke_off_is_no_matter_of_room(cap: int | None) -> None:
+    assert larger_cap(cap, reply("x", stop=StopReason.CUT)) == cap
 
 
 def test_the_order_of_arguments_does_not_make_another_call() -> None:

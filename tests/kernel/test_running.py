@@ -140,10 +140,17 @@ def test_a_tool_that_ignores_a_stop_is_left_within_the_grace(token: Token, gate:
     assert deaf.token()
 
 
-def test_a_parent_waits_longer_than_its_child() -> None:
-    graces = [Workers(Token(), depth)._grace_s for depth in range(5)]
-    assert graces == sorted(graces, reverse=True)
-    assert len(set(graces)) == 5
+def test_a_parent_waits_longer_than_its_child_and_for_a_tool_without_children_nobody_does(
+    token: Token, gate: threading.Event
+) -> None:
+    graces = []
+    for depth in range(5):
+        workers, call = Workers(token, depth), running(token)
+        workers.start(call, lambda r: (gate.wait(PATIENCE_S), ok(r.call.id))[1])
+        assert workers.grace_s() == pytest.approx(0.150)
+        call.has_children = True
+        graces.append(workers.grace_s())
+    assert graces == sorted(set(graces), reverse=True)
     assert graces[-1] == pytest.approx(0.150)
 
 

@@ -8,12 +8,11 @@ from typing import Any
 import pytest
 
 from hermes.kernel.config.settings import ContextSettings, ModelOptions, PluginSettings, RequestSettings
-from hermes.kernel.effects import Objection, RecoveryChoice, Steer
+from hermes.kernel.effects import Objection, RecoveryChoice
 from hermes.kernel.endings import EndReason
 from hermes.kernel.errors import PluginError, StopRun
 from hermes.kernel.events import Waiting
 from hermes.kernel.modelcalls import ModelCalls
-from hermes.kernel.runtime import Inbox
 from hermes.kernel.toolrunner import ToolRunner
 from hermes.testing import call, fault, stall, text
 
@@ -22,38 +21,6 @@ PATIENCE_S = 20.0
 
 def stops(*_: Any) -> Any:
     raise StopRun("the plugin had enough")
-
-
-# ---- The inbox ------------------------------------------------------------------------------------------------------
-
-
-def test_what_waits_is_handed_out_once() -> None:
-    inbox = Inbox(None)  # type: ignore[arg-type]
-    assert inbox.take() == ()
-    inbox.put(1, "one")
-    inbox.put(2, "two")
-    inbox.put(1, "one")
-    assert inbox.take() == (Steer(1, "one"), Steer(2, "two"))
-    inbox.put(2, "two")
-    assert inbox.take() == ()
-
-
-def test_nothing_is_lost_between_threads() -> None:
-    inbox, taken, gate = Inbox(None), [], threading.Barrier(5)  # type: ignore[arg-type]
-
-    def put(base: int) -> None:
-        gate.wait()
-        for n in range(200):
-            inbox.put(base + n, "x")
-
-    threads = [threading.Thread(target=put, args=(base,)) for base in (0, 1000, 2000, 3000)]
-    for thread in threads:
-        thread.start()
-    gate.wait()
-    while any(thread.is_alive() for thread in threads):
-        taken += inbox.take()
-    taken += inbox.take()
-    assert len({s.inbox_id for s in taken}) == len(taken) == 800
 
 
 # ---- choose_turn_end ------------------------------------------------------------------------------------------------
@@ -131,7 +98,7 @@ def test_what_a_plugin_adds_is_a_part_of_the_stored_user_message(house) -> None:
     assert "It rains" not in house.server.requests[0].system
 
 
-def test_too_much_context_goes_to_a_file_and_says_where(house) -> None:
+def test_spec_21069_too_much_context_goes_to_a_file_and_says_where(house) -> None:
     house.plugin("wordy", provide_turn_context=lambda turn: "word " * 10_000)
     house.server.add(text("ok"))
     result = house.agent().run("go")
@@ -250,7 +217,9 @@ def test_an_observer_may_stop_a_turn_from_its_own_thread(house) -> None:
 # ---- Faults of our own ----------------------------------------------------------------------------------------------
 
 
-def test_a_fault_of_our_own_closes_the_turn_and_says_what_it_was(house, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spec_66267_a_fault_of_our_own_closes_the_turn_and_says_what_it_was(
+    house, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def broken(self: Any, effect: Any, token: Any) -> Any:
         raise ZeroDivisionError("a bug")
 

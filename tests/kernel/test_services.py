@@ -23,7 +23,7 @@ def named(name: str, answer: str = "mine"):
     return tool(name=name, parameters={"type": "object"})(lambda: answer)
 
 
-def test_a_toolset_may_not_take_the_place_of_a_kernel_tool_unasked(house) -> None:
+def test_B121_a_toolset_may_not_take_the_place_of_a_kernel_tool_unasked(house) -> None:
     house.tools(named("todo"))
     with pytest.raises(PluginError) as told:
         house.agent().run("go")
@@ -39,7 +39,7 @@ def test_settings_may_give_a_kernel_tools_place_to_a_toolset(house) -> None:
     assert house.server.requests[0].tool_names.count("todo") == 1
 
 
-def test_two_toolsets_with_one_tool_are_told_apart_by_the_settings(house) -> None:
+def test_B121_two_toolsets_with_one_tool_are_told_apart_by_the_settings(house) -> None:
     house.tools(named("find", "from a"), name="a")
     house.tools(named("find", "from b"), name="b")
     with pytest.raises(PluginError) as told:

@@ -13,7 +13,14 @@ from typing import Any
 
 import pytest
 
-from hermes.kernel.config.settings import ContextSettings, ModelOptions, PluginSettings, ProviderSettings, Settings
+from hermes.kernel.config.settings import (
+    ContextSettings,
+    FallbackModel,
+    ModelOptions,
+    PluginSettings,
+    ProviderSettings,
+    Settings,
+)
 from hermes.kernel.discovery import scan
 from hermes.kernel.effects import Fault, FaultKind
 from hermes.kernel.endings import EndReason
@@ -373,6 +380,49 @@ def test_spec_25205_a_primary_that_is_taken_up_again_gets_the_best_key_of_then(m
     assert get(targets, "work:m") is target  # its serialised prefix stays
     again = make({}, providers=own)  # the next run knows it from the file
     assert again.with_key(get(again, "work:m")).api_key == "second-key"
+
+
+# ---- The chain ------------------------------------------------------------------------------------------------------
+
+OWN = {name: ProviderSettings(base_url=f"http://127.0.0.1:9/{name}", api_key=name) for name in ("one", "two")}
+
+
+def test_spec_22548_a_target_stands_in_the_chain_once(make: Making) -> None:
+    fallback = ("one:m", "two:m", FallbackModel("two:m", context_window=1), "one:other")
+    targets = make({}, model="one:m", fallback=fallback, providers=OWN)
+    assert [choice.name for choice in targets.chain()] == ["one:m", "two:m", "one:other"]
+    assert targets.window_of("two:m") is None
+
+
+def test_B089_the_same_model_at_another_address_is_another_target(make: Making) -> None:
+    targets = make({}, model="one:m", fallback=("two:m",), providers=OWN)
+    targets.chain()
+    assert [get(targets, name).base_url for name in ("one:m", "two:m")] == [OWN["one"].base_url, OWN["two"].base_url]
+
+
+def test_spec_22387_a_window_that_was_declared_is_the_primarys_and_a_fallback_has_its_own(make: Making) -> None:
+    options = ModelOptions(context_window=200_000)
+    fallback = ("two:m", FallbackModel("two:small", context_window=8192))
+    targets = make({}, model="one:m", model_options=options, fallback=fallback, providers=OWN)
+    names = [choice.name for choice in targets.chain()]
+    assert [targets.window_of(name) for name in names] == [200_000, None, 8192]
+    assert [get(targets, name).window_tokens for name in names] == [200_000, None, 8192]
+
+
+def test_spec_21256_a_fallback_has_its_own_effort_and_else_the_primarys(make: Making) -> None:
+    options = ModelOptions(temperature=0.1, reasoning_effort="high", max_output_tokens=4000)
+    fallback = ("two:m", FallbackModel("two:small", reasoning_effort="low", max_output_tokens=1000))
+    targets = make({}, model="one:m", model_options=options, fallback=fallback, providers=OWN)
+    found = [targets.options_of(choice.name) for choice in targets.chain()]
+    assert [(o.temperature, o.reasoning_effort, o.max_output_tokens) for o in found] == [
+        (0.1, "high", 4000),
+        (0.1, "high", 4000),
+        (0.1, "low", 1000),
+    ]
+    assert get(targets, "two:small").output_cap == 1000
+
+
+# ---- Closing --------------------------------------------------------------------------------------------------------
 
 
 def test_an_error_text_that_repeats_a_key_hides_it(make: Making) -> None:

@@ -182,7 +182,7 @@ def test_the_hard_line_of_a_tool_is_asked_of_nobody(house) -> None:
 # ---- Approval -------------------------------------------------------------------------------------------------------
 
 
-def test_nobody_to_ask_means_no_and_the_model_reads_why(house, acting: Acting) -> None:
+def test_B101_nobody_to_ask_means_no_and_the_model_reads_why(house, acting: Acting) -> None:
     asks(house, "it costs money")
     house.server.add(call("act"), text("ok"))
     assert house.agent().run("go").reason is EndReason.COMPLETED

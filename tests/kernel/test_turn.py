@@ -245,7 +245,7 @@ def test_an_answer_that_is_cut_again_and_again_is_kept_as_a_partial() -> None:
     assert driven.result.text == "0 1 2 3 "
 
 
-def test_34452_a_dropped_stream_is_continued_like_a_cut() -> None:
+def test_spec_34452_a_dropped_stream_is_continued_like_a_cut() -> None:
     driven = drive(fresh(), "hi", replies=[reply("The", stop=StopReason.CUT), reply(" end")])
     assert driven.result.answer == "The end"
 

@@ -14,7 +14,7 @@ from hermes.kernel.config.build import build
 from hermes.kernel.config.check import adapt, check
 from hermes.kernel.config.nodes import Node, Problem
 from hermes.kernel.config.schema import SCHEMA, leaf_schemas
-from hermes.kernel.config.settings import ApprovalRule, Settings
+from hermes.kernel.config.settings import ApprovalRule, FallbackModel, Settings
 from hermes.kernel.errors import SettingsError
 
 
@@ -78,6 +78,22 @@ def test_every_source_wins_over_the_next(desk: Any) -> None:
         assert str(loaded.origins["model"]) == "default"
     assert loaded.files == (last, first, project, user)
     assert loaded.project_file == project
+
+
+def test_a_fallback_may_have_options_of_its_own(desk: Any) -> None:
+    text = "fallback:\n  - a:1\n  - model: b:2\n    reasoning_effort: low\n    context_window: 8192\n"
+    assert desk.load(text).settings.fallback == ("a:1", FallbackModel("b:2", "low", 8192))
+    assert desk.load("", environ={"HERMES_FALLBACK": "a:1, b:2"}).settings.fallback == ("a:1", "b:2")
+
+
+@pytest.mark.parametrize(
+    ("entry", "says"),
+    [("{reasoning_effort: low}", "model"), ("{model: a:1, effort: low}", "effort"), ("[a]", "fallback"), ("null", "")],
+)
+def test_a_fallback_that_is_wrong_is_named_by_its_place(desk: Any, entry: str, says: str) -> None:
+    (problem,) = desk.problems(f"fallback:\n  - {entry}\n")
+    assert problem.startswith("given.yaml:2:")
+    assert says in problem
 
 
 def test_mappings_merge_and_lists_replace(desk: Any) -> None:
