@@ -1,68 +1,227 @@
-"""Kill real runs with SIGKILL at random moments, go on with them, and hold the journal against what the tool did.
+"""Kill real runs with SIGKILL, at chosen points and at random moments, go on with them, and look for what was lost.
 
-    python benchmarks/kill_runs.py [--kills 500] [--seed N] [--bench ../shared/bench] [--resume-only]
+    python benchmarks/kill_runs.py [--kills 1000] [--workers 2] [--seed N]
 
-Each run is a process of its own, forked from this one, which has everything imported (a start from cold would spend
-most of its life in imports, where a kill proves nothing). The tool appends the name of its call to a file. After every
-kill: no stored message is gone or changed, no call has run twice, a call whose result is "ok" has run, one that was
-told "not run" has not, and one that ran is known to the journal. At the end of each session its turn is at rest.
-
-Then the time to go on with a session of 1,000 messages is measured (bar 200 ms).
+Each run is a process of its own, forked from one that has everything imported (a start from cold would spend most of
+its life in imports, where a kill proves nothing), with the real store at full sync and real tools: files, terminal, two
+delegated children, and a tool that leaves a mark. Sessions take the four wire formats by turns, and some go on in
+another. The first run of a session dies at the first, second, third … statement of SQLite or event of the outside
+world, one after the other; later ones anywhere. `kill_points.py` says where a run can die, `kill_checks.py` what is
+looked for after each kill, `kill_model.py` is the model. Exits with 1 when anything is wrong.
 """
 
 from __future__ import annotations
 
 import argparse
 import collections
-import importlib.util
+import itertools
+import json
 import os
 import random
 import signal
-import statistics
+import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
-CHECKOUT = HERE.parent
-TURNS = 8
-"""Tool-call turns of one session's turn; each brings two calls."""
-PARALLEL = 2
-MOST_TRIES = 40
-RESUME_BAR_MS = 200.0
-RESUME_MESSAGES = 1_000
+sys.path.append(str(HERE.parent / "tests" / "endings"))
+
+import kill_checks as checks  # noqa: E402  # beside this file
+import warm  # type: ignore[import-not-found]  # noqa: E402  # of the tests
+from kill_model import MODELS  # noqa: E402
+from kill_points import POINTS, arm  # noqa: E402
+
+PRELOADED = (
+    *warm.PRELOADED, "anthropic", "botocore.session", "hermes.plugins.wire.codex_responses",
+    "hermes.plugins.wire.anthropic_messages", "hermes.plugins.wire.bedrock_converse", "hermes.plugins.wire.openai_sdk",
+    "hermes.plugins.wire.anthropic_sdk", "hermes.plugins.wire.bedrock_converse.sdk",
+    "hermes.plugins.wire.bedrock_converse.frames", "hermes.kernel.crashed", "hermes.plugins.stores.sqlite.store",
+    "hermes.plugins.tools.files.writing", "hermes.plugins.tools.files.patching", "hermes.plugins.tools.terminal.tool",
+)  # fmt: skip
+KINDS = (*POINTS, "moment")
+SWEPT = ("sql", "world")
+"""Kinds of which first runs take one point after the other."""
+
+MOST_RUNS = 40
+"""Of one session; the last is not killed."""
+
+KILLED_AGAIN = 0.45
+"""The chance of a run that goes on to be killed too."""
+
+OTHER_FORMAT = 0.2
+NEW_PROMPT = 0.3
+"""The chance of a killed turn to be replaced by the user's next message, in place of being finished."""
 
 _PLUGIN = """
-import os, time
+import os
 from hermes import Tool, hookimpl
 
 def mark(x):
     with open(os.environ["KILL_FILE"], "ab", buffering=0) as file:
         file.write(x.encode() + b"\\n")
-    time.sleep(0.002)
     return "marked " + x
 
 @hookimpl
 def register_tools():
     schema = {"type": "object", "properties": {"x": {"type": "string"}}, "required": ["x"]}
-    return [Tool("mark", "Leave a mark.", schema, mark, reads=("nothing",))]
+    return [
+        Tool("mark", "Leave a mark.", schema, mark, reads=("nothing",)),
+        Tool("look", "Look at it.", schema, mark, reads=("nothing",), idempotent=True),
+    ]
 """
 
 
-def load(path: Path) -> Any:
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    if spec is None or spec.loader is None:
-        raise ImportError(f"{path} is missing")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+@dataclass
+class Tally:
+    kills: collections.Counter[str] = field(default_factory=collections.Counter)
+    sessions: int = 0
+    calls: collections.Counter[str] = field(default_factory=collections.Counter)
+    wrong: list[str] = field(default_factory=list)
+
+
+class Dice:
+    """Chooses where runs die. What a run of today has of each kind is learned: one that ends before its kill says less,
+    one that is killed a little more."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self._most = {"sql": 200.0, "vm": 400.0, "world": 200.0, "python": 40_000.0, "moment": 0.6}
+        self._sweep = {kind: itertools.count(1) for kind in SWEPT}
+        self._kinds = itertools.cycle(KINDS)
+
+    def first(self) -> tuple[str, float]:
+        kind = next(self._kinds)
+        if kind in SWEPT and (number := next(self._sweep[kind])) <= self._most[kind]:
+            return kind, number
+        return kind, self._anywhere(kind)
+
+    def later(self) -> tuple[str, float]:
+        kind = self.random.choice(KINDS)
+        return kind, self._anywhere(kind)
+
+    def learn(self, kind: str, *, was_killed: bool) -> None:
+        self._most[kind] *= 1.05 if was_killed else 0.85
+
+    def _anywhere(self, kind: str) -> float:
+        most = self._most[kind]
+        return self.random.uniform(0, most) if kind == "moment" else self.random.randint(1, int(most) + 1)
+
+
+class Runs:
+    """Starts runs in a home of their own, and reads its store."""
+
+    def __init__(self, directory: Path, port: int) -> None:
+        self.directory, self.home, self.work = directory, directory / "home", directory / "work"
+        for each in (self.home, self.work):
+            each.mkdir()
+        providers = {
+            api_mode: {"base_url": f"http://127.0.0.1:{port}{path}", "api_key": "x", "api_mode": api_mode}
+            for api_mode, path in import_module("hermes.testing.formats").BASE_PATHS.items()
+        }
+        settings = {
+            "providers": providers,
+            "tools": {"toolsets": ["files", "terminal", "marks"]},
+            "memory": {"backend": "none"},
+            "request": {"attempts": 1},
+        }
+        (self.home / "hermes.yaml").write_text(json.dumps(settings), encoding="utf-8")
+
+    def play(self, name: str, arguments: Sequence[str], kind: str, at: float) -> int:
+        """One run, which dies at a point or moment; its exit code (-9 when it was killed). `kind` "" kills nothing."""
+        pid = os.fork()
+        if not pid:
+            self._become(name, arguments, kind, int(at))
+        if kind == "moment":
+            time.sleep(at)
+            os.kill(pid, signal.SIGKILL)
+        _, status = os.waitpid(pid, 0)
+        return os.waitstatus_to_exitcode(status)
+
+    def _become(self, name: str, arguments: Sequence[str], kind: str, at: int) -> None:
+        if kind in POINTS:
+            arm(kind, at)
+        warm.become(
+            {
+                "arguments": ["run", "-q", *arguments],
+                "environ": {
+                    **os.environ,
+                    "HERMES_HOME": str(self.home),
+                    "KILL_FILE": str(self.work / f"marks-{name}.txt"),
+                    "PYTHONPATH": str(self.directory / "plugin"),
+                },
+                "cwd": str(self.work),
+                "stdin": os.devnull,
+                "stdout": str(self.directory / "out.txt"),
+                "stderr": str(self.directory / "err.txt"),
+            }
+        )
+
+    def last_error(self) -> str:
+        return "".join((self.directory / "err.txt").read_text(encoding="utf-8").splitlines()[-1:])
+
+    @contextmanager
+    def store(self) -> Iterator[Any]:
+        from hermes.kernel.config.settings import SessionSettings
+
+        [factory] = import_module("hermes.plugins.stores.sqlite").register_session_stores()
+        store = factory.open_store(SessionSettings(), self.home)
+        try:
+            yield store
+        finally:
+            store.close()
+
+    def look(self, name: str) -> checks.Seen | None:
+        with self.store() as store:
+            return checks.look_at(store, name)
+
+
+def play(runs: Runs, name: str, dice: Dice, tally: Tally, formats: Iterator[str]) -> None:
+    """One session, from its first run to its end."""
+    mode, prompts, went_on = next(formats), [f"Do job {name}t1."], True
+    before: checks.Seen | None = None
+    for number in range(MOST_RUNS):
+        if number and dice.random.random() < OTHER_FORMAT:
+            mode = dice.random.choice(list(MODELS))
+        said = ["--session", name, prompts[0]]
+        if before is not None:
+            said = ["--resume", name]
+            if not before.is_unfinished or dice.random.random() < NEW_PROMPT:
+                prompts.append(f"Do job {name}t{len(prompts) + 1}.")
+                said.append(prompts[-1])
+                went_on = went_on and not before.is_unfinished
+        killed = number == 0 or (number < MOST_RUNS - 1 and dice.random.random() < KILLED_AGAIN)
+        kind, at = (dice.later() if number else dice.first()) if killed else ("", 0)
+        code = runs.play(name, ["-m", f"{mode}:{MODELS[mode]}", *said], kind, at)
+        was_killed = code == -signal.SIGKILL
+        if kind:
+            dice.learn(kind, was_killed=was_killed)
+            tally.kills[kind] += was_killed
+        after = runs.look(name)
+        found = checks.wrong_after_a_run(before, after, prompts, checks.traces_of(runs.work, name))
+        # a finished turn may leave a message that a kill kept from its own: the next run takes it
+        is_over = not was_killed and not (after is not None and after.is_unfinished)
+        if not was_killed and code:
+            found.append(f"ended with {code}: {runs.last_error()}")
+        if is_over:
+            found += checks.wrong_at_the_end(after, went_on=went_on)
+        tally.wrong += [f"{name}, run {number} ({mode}, {kind} {at:g}, {said}): {text}" for text in found]
+        if is_over or tally.wrong:
+            break
+        before = after
+    tally.sessions += 1
+    if after is not None:
+        tally.calls.update(r.status for seen in after for r in seen.results.values())
 
 
 def install_tool(directory: Path) -> None:
+    """A real distribution, found by its entry points."""
     directory.mkdir()
     (directory / "kill_mark_tool.py").write_text(_PLUGIN, encoding="utf-8")
     info = directory / "kill_mark-1.0.dist-info"
@@ -72,233 +231,81 @@ def install_tool(directory: Path) -> None:
     sys.path.insert(0, str(directory))
 
 
-@dataclass
-class Tally:
-    kills: int = 0
-    sessions: int = 0
-    longest_s: float = 1.0
-    calls: collections.Counter[str] = field(default_factory=collections.Counter)
-    wrong: list[str] = field(default_factory=list)
+@contextmanager
+def model(tally: Tally) -> Iterator[int]:
+    """The model's port; what its strict server found wrong goes into the tally."""
+    command = [sys.executable, str(HERE / "kill_model.py")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        yield json.loads(server.stdout.readline())["port"]
+        server.stdin.close()
+        tally.wrong += json.loads(server.stdout.readline())["problems"]
 
 
-class Runs:
-    """Starts, kills and inspects the runs of one benchmark."""
-
-    def __init__(self, directory: Path, base_url: str, warm: Any) -> None:
-        self.directory, self._warm = directory, warm
-        self.home, self.work = directory / "home", directory / "work"
-        for each in (self.home, self.work):
-            each.mkdir()
-        settings = (
-            f"model: mock:any\nproviders: {{mock: {{base_url: '{base_url}', api_key: x}}}}\n"
-            "tools: {toolsets: [marks]}\nmemory: {backend: none}\n"
-        )
-        (self.home / "hermes.yaml").write_text(settings, encoding="utf-8")
-
-    def start(self, name: str, arguments: tuple[str, ...]) -> int:
-        pid = os.fork()
-        if pid:
-            return pid
-        self._warm.become(
-            {
-                "arguments": ["run", "-q", *arguments],
-                "environ": {**os.environ, "HERMES_HOME": str(self.home), "KILL_FILE": str(self.marks_file(name))},
-                "cwd": str(self.work),
-                "stdin": os.devnull,
-                "stdout": str(self.directory / "out.txt"),
-                "stderr": str(self.directory / "err.txt"),
-            }
-        )
-        os._exit(1)
-
-    def marks_file(self, name: str) -> Path:
-        return self.directory / f"marks-{name}.txt"
-
-    def marks(self, name: str) -> collections.Counter[str]:
-        file = self.marks_file(name)
-        return collections.Counter(file.read_text(encoding="utf-8").split()) if file.exists() else collections.Counter()
-
-    def snapshot(self, name: str) -> tuple[Any, Any] | None:
-        """What the journal has of the session, and its calls; None when there is no session yet."""
-        from hermes.kernel.errors import SessionNotFound
-        from hermes.kernel.messages import ToolCall
-
-        store = self.open_store()
-        try:
-            log = store.open(store.find(name))
-            snapshot = log.load()
-            ids = [p.id for m in snapshot.messages for p in m.parts if isinstance(p, ToolCall)]
-            return snapshot, log.calls(ids)
-        except SessionNotFound:
-            return None
-        finally:
-            store.close()
-
-    def open_store(self) -> Any:
-        from hermes.kernel.config.settings import SessionSettings
-
-        module = import_module("hermes.plugins.stores.sqlite")
-        [factory] = module.register_session_stores()
-        return factory.open_store(SessionSettings(), self.home)
+def work(kills: int, seed: int, *, shows: bool) -> Tally:
+    """Play sessions until so many runs were killed."""
+    for name in PRELOADED:
+        import_module(name)
+    tally, dice, formats = Tally(), Dice(seed), itertools.cycle(MODELS)
+    with tempfile.TemporaryDirectory(prefix="hermes-kills-") as temporary, model(tally) as port:
+        directory = Path(temporary)
+        install_tool(directory / "plugin")
+        runs = Runs(directory, port)
+        while tally.kills.total() < kills and not tally.wrong:
+            play(runs, f"s{tally.sessions}", dice, tally, formats)
+            if shows:
+                print(f"{tally.kills.total()} kills", end="\r", file=sys.stderr, flush=True)
+        with runs.store() as store:
+            tally.wrong += _integrity(Path(store.path()))
+    return tally
 
 
-def wait(pid: int, seconds: float | None) -> int | None:
-    """The exit code; None when the process still ran after so many seconds and was killed."""
-    if seconds is not None:
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            done, status = os.waitpid(pid, os.WNOHANG)
-            if done:
-                return os.waitstatus_to_exitcode(status)
-            time.sleep(0.001)
-        os.kill(pid, signal.SIGKILL)
-    _, status = os.waitpid(pid, 0)
-    code = os.waitstatus_to_exitcode(status)
-    return None if code == -signal.SIGKILL else code
+def _integrity(path: Path) -> list[str]:
+    import sqlite3
+
+    connection = sqlite3.connect(path)
+    found = [str(row[0]) for row in connection.execute("PRAGMA integrity_check")]
+    connection.close()
+    return [] if found == ["ok"] else [f"the database: {text}" for text in found]
 
 
-def play(runs: Runs, name: str, chance: random.Random, tally: Tally, most: int) -> None:
-    """One session from its first run to its end, killed on the way as often as the dice say.
-
-    The longest delay follows the machine: a run that ends before its kill shortens it, a kill lengthens it a little.
-    """
-    before: tuple[Any, ...] = ()
-    for number in range(MOST_TRIES):
-        seen = runs.snapshot(name)
-        arguments = ("--session", name, "go")
-        if seen is not None:
-            unfinished = seen[0].open_turn is not None or seen[0].inbox
-            arguments = ("--resume", name) if unfinished else ("--resume", name, "go on")
-        is_killed = tally.kills < most and number < MOST_TRIES - 1
-        code = wait(runs.start(name, arguments), chance.uniform(0, tally.longest_s) if is_killed else None)
-        tally.kills += code is None
-        tally.longest_s *= 1.04 if code is None else 0.8
-        after = runs.snapshot(name)
-        before = check(runs, name, before, after, tally)
-        if code is None:
-            continue
-        if code != 0:
-            error = (runs.directory / "err.txt").read_text(encoding="utf-8").strip().splitlines()[-1:]
-            tally.wrong.append(f"{name}: run {number} {arguments} ended with {code}: {error}")
-        break
-    tally.sessions += 1
-    finish(runs, name, tally)
-
-
-def check(runs: Runs, name: str, before: tuple[Any, ...], after: Any, tally: Tally) -> tuple[Any, ...]:
-    """Hold what is on disk against what was there before the run, and against the marks."""
-    from hermes.kernel.messages import ToolCall
-
-    marks = runs.marks(name)
-    tally.wrong += [f"{name}: {x} ran {count} times" for x, count in marks.items() if count > 1]
-    if after is None:
-        if before or marks:
-            tally.wrong.append(f"{name}: the session is gone")
-        return ()
-    snapshot, records = after
-    messages = tuple(snapshot.messages)
-    if messages[: len(before)] != before:
-        tally.wrong.append(f"{name}: stored messages are gone or changed")
-    calls = {p.id: p for m in messages for p in m.parts if isinstance(p, ToolCall)}
-    known = {str(calls[i].arguments["x"]) for i in records if i in calls}
-    tally.wrong += [f"{name}: {x} ran and the journal does not know it" for x in marks if x not in known]
-    for message in messages:
-        for result in message.results:
-            has_run = marks[str(calls[result.call_id].arguments["x"])]
-            if (result.status == "ok" and not has_run) or (result.status == "cancelled" and has_run):
-                tally.wrong.append(f"{name}: {result.call_id} is {result.status} and ran {has_run} times")
-    return messages
-
-
-def finish(runs: Runs, name: str, tally: Tally) -> None:
-    found = runs.snapshot(name)
-    if found is None:
-        tally.wrong.append(f"{name}: no session at the end")
-        return
-    snapshot, _ = found
-    if snapshot.open_turn is not None or snapshot.messages[-1].role != "assistant" or snapshot.messages[-1].calls:
-        tally.wrong.append(f"{name}: the conversation is not at rest")
-    tally.calls.update(r.status for m in snapshot.messages for r in m.results)
-
-
-def measure_resume(runs: Runs, server: Any) -> dict[str, float]:
-    """Milliseconds from an open store to the first request for a session of 1,000 messages; medians."""
-    from hermes.kernel.agent import Agent
-    from hermes.kernel.config.settings import LimitSettings, ProviderSettings, Settings, ToolSettings
-    from hermes.kernel.events import Event, ModelCallStarted
-
-    os.environ |= {"HERMES_HOME": str(runs.home), "KILL_FILE": str(runs.directory / "marks-long.txt")}
-    base_url = server.script(
-        "long", turns=RESUME_MESSAGES // 2, tool="mark", args={"x": "1"}, unique_args="x", by="count"
-    )
-    settings = Settings(
-        model="mock:any",
-        providers={"mock": ProviderSettings(base_url=base_url, api_key="x")},
-        tools=ToolSettings(toolsets=("marks",)),
-        limits=LimitSettings(iterations=None),
-    )
-    with Agent(settings) as agent:
-        session = agent.run("go").session_id
-    attached, first = [], []
-    for _ in range(7):
-        called: list[float] = []
-
-        def on_event(event: Event, called: list[float] = called) -> None:
-            if isinstance(event, ModelCallStarted):
-                called.append(time.perf_counter())
-
-        with Agent(settings, on_event=on_event) as agent:
-            agent.services.registry_tools()
-            agent.store.info(session)
-            start = time.perf_counter()
-            agent.attach(session)
-            attached.append(time.perf_counter() - start)
-            agent.run("more")
-            first.append(called[0] - start)
-    return {"attach_ms": statistics.median(attached) * 1e3, "first_call_ms": statistics.median(first) * 1e3}
+def shared_out(kills: int, seed: int, workers: int) -> Tally:
+    """The same in several processes at once, each with a share of the kills and a seed of its own."""
+    share = -(-kills // workers)
+    command = [sys.executable, __file__, "--workers", "1", "--json", "--kills", str(share), "--seed"]
+    running = [subprocess.Popen([*command, str(seed + n)], stdout=subprocess.PIPE) for n in range(workers)]
+    tally = Tally()
+    for process in running:
+        out, _ = process.communicate()
+        told = json.loads(out)
+        tally.kills.update(told["kills"])
+        tally.calls.update(told["calls"])
+        tally.sessions += told["sessions"]
+        tally.wrong += told["wrong"]
+    return tally
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    default = os.environ.get("HERMES_BENCH") or CHECKOUT.parent / "shared" / "bench"
-    parser.add_argument("--bench", type=Path, default=default, help="the directory of mock_server.py")
-    parser.add_argument("--kills", type=int, default=500)
+    parser.add_argument("--kills", type=int, default=1000)
+    parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 30))
-    parser.add_argument("--resume-only", action="store_true")
+    parser.add_argument("--json", action="store_true", help="print the tally as JSON")
     options = parser.parse_args()
-    sys.path.append(str(options.bench))
-    import srvctl  # type: ignore[import-not-found]  # the shared benchmark's own
-
-    warm = load(CHECKOUT / "tests" / "endings" / "warm.py")
-    for name in warm.PRELOADED:
-        import_module(name)
-    tally, chance = Tally(), random.Random(options.seed)
-    with tempfile.TemporaryDirectory(prefix="hermes-kills-") as temporary:
-        directory = Path(temporary)
-        install_tool(directory / "plugin")
-        server = srvctl.Server()
-        try:
-            base_url = server.script(
-                "kill", turns=TURNS, parallel=PARALLEL, tool="mark", args={"x": "1"}, unique_args="x", by="count"
-            )
-            runs = Runs(directory, base_url, warm)
-            start = time.monotonic()
-            if not options.resume_only:
-                while tally.kills < options.kills and not tally.wrong:
-                    play(runs, f"s{tally.sessions}", chance, tally, options.kills)
-                    print(f"{tally.kills} kills, {tally.sessions} sessions", end="\r", file=sys.stderr, flush=True)
-                print(
-                    f"seed {options.seed}: {tally.kills} kills in {tally.sessions} sessions, "
-                    f"{time.monotonic() - start:.0f} s; calls: {dict(tally.calls)}; wrong: {len(tally.wrong)}"
-                )
-            resume = measure_resume(runs, server)
-        finally:
-            server.close()
-    print("\n".join(tally.wrong[:20]))
+    began = time.monotonic()
+    if options.workers > 1:
+        tally = shared_out(options.kills, options.seed, options.workers)
+    else:
+        tally = work(options.kills, options.seed, shows=not options.json)
+    if options.json:
+        print(json.dumps(vars(tally)))
+        return 0
     print(
-        f"going on with {RESUME_MESSAGES} messages: attached after {resume['attach_ms']:.0f} ms, first request after "
-        f"{resume['first_call_ms']:.0f} ms (bar {RESUME_BAR_MS:.0f})"
+        f"seed {options.seed}: {tally.kills.total()} kills ({dict(tally.kills)}) in {tally.sessions} sessions, "
+        f"{time.monotonic() - began:.0f} s; results of calls: {dict(tally.calls)}; wrong: {len(tally.wrong)}"
     )
+    print("\n".join(tally.wrong[:20]))
     return int(bool(tally.wrong))
 
 

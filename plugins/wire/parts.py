@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 
-from hermes.kernel.messages import Replay, Text
+from hermes.kernel.messages import Json, Replay, Text
 from hermes.kernel.providers import Target
 
 NO_OUTPUT = "(no output)"
@@ -50,6 +50,21 @@ def joined(prefix: bytes, fragments: Sequence[bytes], tail: bytes) -> list[bytes
         pieces += _grouped(comma, group)
     pieces.append(tail)
     return pieces
+
+
+def without(options: Mapping[str, Json], names: Collection[str]) -> dict[str, Json]:
+    """Leave out parameters by name, `reasoning.summary` only a field of one; an object that this empties goes too."""
+    kept: dict[str, Json] = {}
+    for name, value in options.items():
+        if name in names:
+            continue
+        if isinstance(value, dict):
+            fields = {field: inner for field, inner in value.items() if f"{name}.{field}" not in names}
+            if value and not fields:
+                continue
+            value = fields
+        kept[name] = value
+    return kept
 
 
 def _grouped(comma: bytes, group: list[bytes]) -> tuple[bytes, ...]:

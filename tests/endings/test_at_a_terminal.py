@@ -74,7 +74,7 @@ def test_the_answer_comes_as_it_streams_and_tool_lines_stand_on_stderr(hermes) -
     assert "  read_file path=absent.txt  error, " in person.screen
 
 
-def test_a_question_of_the_model_is_asked_and_answered(hermes) -> None:
+def test_spec_13617_B101_a_question_of_the_model_is_asked_and_answered(hermes) -> None:
     hermes.server.add(call("clarify", question="Which colour?", choices=["red", "blue"]), text("Blue it is."))
     with terminal() as person:
         act = person.type_after("2. blue", "2\n")
@@ -83,14 +83,14 @@ def test_a_question_of_the_model_is_asked_and_answered(hermes) -> None:
     assert '"user_response":"blue"' in str(hermes.server.requests[1].last["content"]).replace(" ", "")
 
 
-def test_nobody_is_asked_without_interactive_even_at_a_terminal(hermes) -> None:
+def test_B101_nobody_is_asked_without_interactive_even_at_a_terminal(hermes) -> None:
     hermes.server.add(call("terminal", command="rm -rf ~/everything"), text("I may not."))
     with terminal() as person:
         done = hermes.run("delete it", stdin=person.path, stderr=person.path)
     assert (done.code, done.stdout) == (0, "I may not.\n"), person.screen
 
 
-def test_a_dangerous_command_is_asked_about_and_runs_when_allowed(hermes) -> None:
+def test_spec_13617_B101_a_dangerous_command_is_asked_about_and_runs_when_allowed(hermes) -> None:
     (hermes.work / "build").mkdir()
     hermes.server.add(call("terminal", command="rm -rf build"), text("Gone."))
     with terminal() as person:
@@ -100,7 +100,7 @@ def test_a_dangerous_command_is_asked_about_and_runs_when_allowed(hermes) -> Non
     assert not (hermes.work / "build").exists()
 
 
-def test_ctrl_c_while_a_question_stands_ends_the_run(hermes) -> None:
+def test_B101_ctrl_c_while_a_question_stands_ends_the_run(hermes) -> None:
     hermes.server.add(call("clarify", question="Which colour?"), text("x"))
     with terminal() as person:
         act = person.type_after("Which colour?", "\x03")

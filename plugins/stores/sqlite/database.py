@@ -15,8 +15,10 @@ from pathlib import Path
 from hermes.kernel.errors import StoreError
 from hermes.plugins.stores.sqlite.schema import APPLICATION_ID, MIGRATIONS
 
-WAIT_S = 60.0
+WAIT_S = 15.0
 """For other processes' transactions, each of which takes milliseconds; then the store gives up."""
+
+_SAID_CHARS = 200
 
 _DRIVER_WAIT_S = 0.1
 """SQLite's own wait, in fixed steps; ours around it has jitter, so that waiting processes do not march in step."""
@@ -26,7 +28,7 @@ _REMEDIES: dict[int, str] = {
     sqlite3.SQLITE_READONLY: "it may not be written: check its permissions, or set sessions.path",
     sqlite3.SQLITE_PERM: "it may not be written: check its permissions, or set sessions.path",
     sqlite3.SQLITE_CANTOPEN: "it cannot be opened: check that its directory exists and may be written, and that this "
-    "process has not too many open files",
+    "process has not too many open files, or set sessions.path",
     sqlite3.SQLITE_IOERR: "the disk gave an error: check the disk and its free space",
     sqlite3.SQLITE_CORRUPT: "it is damaged: move it away (keep it: `sqlite3 FILE .recover` may save it) and start anew",
     sqlite3.SQLITE_NOTADB: "it is damaged or no session store: move it away, or set sessions.path",
@@ -35,9 +37,14 @@ _REMEDIES: dict[int, str] = {
 }
 BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL)
 
+FAILURES = (sqlite3.Error, UnicodeDecodeError)
+"""What the driver raises; the second where SQLite quotes a damaged schema, which is not UTF-8 any more."""
 
-def code_of(error: sqlite3.Error) -> int:
+
+def code_of(error: sqlite3.Error | UnicodeDecodeError) -> int:
     """The primary result code; 0 for what the driver raises itself."""
+    if isinstance(error, UnicodeDecodeError):
+        return sqlite3.SQLITE_CORRUPT
     return (getattr(error, "sqlite_errorcode", 0) or 0) & 0xFF
 
 
@@ -50,9 +57,10 @@ def is_busy(error: sqlite3.Error) -> bool:
     return code_of(error) in BUSY
 
 
-def as_store_error(path: Path, error: sqlite3.Error) -> StoreError:
+def as_store_error(path: Path, error: sqlite3.Error | UnicodeDecodeError) -> StoreError:
     remedy = _REMEDIES.get(code_of(error), "move it away or set sessions.path if this stays")
-    return StoreError(f"session store {path}: {error}; {remedy}")
+    said = " ".join(str(error).split())[:_SAID_CHARS]  # of a damaged schema it quotes lines
+    return StoreError(f"session store {path}: {said}; {remedy}")
 
 
 class Database:
@@ -72,10 +80,12 @@ class Database:
         self.path, self._wait_s, self._migrations = path, wait_s, migrations
         self._lock = threading.RLock()
         self._closed = False
+        self._damage = ""
         create_private(path)
+        _refuse_emptied(path)
         try:
             self._connection = self._opened(sync)
-        except sqlite3.Error as error:
+        except FAILURES as error:
             raise as_store_error(path, error) from error
 
     @contextmanager
@@ -83,6 +93,8 @@ class Database:
         """One transaction that has the write lock from its start; rolled back on whatever the block raises."""
         with self._lock:
             connection = self._usable()
+            if self._damage:  # a write into a damaged tree can take whole pages of others with it
+                raise StoreError(self._damage)
             try:
                 self._patiently(connection, "BEGIN IMMEDIATE")
                 try:
@@ -92,8 +104,8 @@ class Database:
                     with suppress(sqlite3.Error):  # a full disk has rolled it back already
                         connection.execute("ROLLBACK")
                     raise
-            except sqlite3.Error as error:
-                raise as_store_error(self.path, error) from error
+            except FAILURES as error:
+                raise self._failed(error) from error
 
     @contextmanager
     def read(self) -> Iterator[sqlite3.Connection]:
@@ -108,14 +120,20 @@ class Database:
                 finally:
                     with suppress(sqlite3.Error):
                         connection.execute("ROLLBACK")
-            except sqlite3.Error as error:
-                raise as_store_error(self.path, error) from error
+            except FAILURES as error:
+                raise self._failed(error) from error
 
     def close(self) -> None:
         with self._lock:
             self._closed = True
             with suppress(sqlite3.Error):
                 self._connection.close()
+
+    def _failed(self, error: sqlite3.Error | UnicodeDecodeError) -> StoreError:
+        told = as_store_error(self.path, error)
+        if code_of(error) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+            self._damage = str(told)
+        return told
 
     def _usable(self) -> sqlite3.Connection:
         if self._closed:
@@ -139,6 +157,8 @@ class Database:
             version = self._version(connection)
             if version != len(self._migrations):
                 self._bring_up_to_date(connection, version)
+            # damage is seen when a page is read, before a write can spread it (SQLite, "PRAGMA cell_size_check")
+            connection.execute("PRAGMA cell_size_check = ON")
             connection.execute(f"PRAGMA synchronous = {'FULL' if sync == 'full' else 'NORMAL'}")
             if sync == "full" and sys.platform == "darwin":  # there a plain fsync leaves data in the drive's cache
                 connection.execute("PRAGMA fullfsync = 1")
@@ -204,6 +224,18 @@ class Database:
         finally:
             copy.close()
         os.replace(partial, target)
+
+
+def _refuse_emptied(path: Path) -> None:
+    """Raise StoreError where only the write-ahead log holds anything: SQLite would take the file for a new one and
+    delete the log. While a new file is being made it is never empty when its log is there."""
+    log = path.with_name(f"{path.name}-wal")
+    with suppress(FileNotFoundError):
+        if path.stat().st_size == 0 and log.stat().st_size:
+            raise StoreError(
+                f"session store {path} is empty, and {log.name} beside it still holds what was stored last: keep both, "
+                "put a copy of the file back, or move the log away to start anew"
+            )
 
 
 def create_private(path: Path) -> None:

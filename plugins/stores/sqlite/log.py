@@ -73,7 +73,7 @@ class SqliteLog:
 
     def load(self) -> Snapshot:
         now = self._clock()
-        with self._database.read() as connection:
+        with self._read() as connection:
             row = connection.execute(f"SELECT {rows.INFO} FROM sessions WHERE key = ?", (self._session,)).fetchone()
             if row is None:
                 raise was_deleted()
@@ -92,11 +92,11 @@ class SqliteLog:
             )
 
     def waiting(self, kind: Literal["input", "steer"]) -> Sequence[InboxRow]:
-        with self._database.read() as connection:
+        with self._read() as connection:
             return [row for row in self._inbox(connection) if row.kind == kind]
 
     def calls(self, call_ids: Sequence[str]) -> Mapping[str, CallRecord]:
-        with self._database.read() as connection:
+        with self._read() as connection:
             found: dict[str, CallRecord] = {}
             for call_id in call_ids:
                 row = connection.execute(
@@ -108,7 +108,7 @@ class SqliteLog:
             return found
 
     def beginning(self, turn: int) -> Beginning:
-        with self._database.read() as connection:
+        with self._read() as connection:
             row = connection.execute(
                 "SELECT state FROM turn_states WHERE session = ? AND number = ?", (self._session, turn)
             ).fetchone()
@@ -123,7 +123,7 @@ class SqliteLog:
             return Beginning(json.loads(row[0]), tuple(rows.messages_from(b for (b,) in bodies)), call_ids)
 
     def outcomes(self, turn: int) -> Sequence[Json]:
-        with self._database.read() as connection:
+        with self._read() as connection:
             found = connection.execute(
                 "SELECT outcome FROM outcomes WHERE session = ? AND turn = ? ORDER BY id", (self._session, turn)
             )
@@ -238,6 +238,11 @@ class SqliteLog:
             connection.execute("UPDATE sessions SET title = ? WHERE key = ?", (clean(title_of(title)), self._session))
 
     # ---- inside
+
+    @contextmanager
+    def _read(self) -> Iterator[sqlite3.Connection]:
+        with self._database.read() as connection, rows.reading(f"session {self.id}"):
+            yield connection
 
     @contextmanager
     def _write(self) -> Iterator[sqlite3.Connection]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from hermes.kernel.effects import CallRecord
@@ -26,6 +27,18 @@ from hermes.kernel.sessions import Epoch, InboxRow, SessionInfo
 
 INFO = "id, title, created, updated, directory, model, source, parent, parent_call, end_reason, turns, messages"
 """The columns of `sessions` that `info_from_row` takes."""
+
+
+@contextmanager
+def reading(what: str) -> Iterator[None]:
+    """Raise StoreError for stored text that is not what was written: a disk may change bytes and SQLite not notice."""
+    try:
+        yield
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise StoreError(
+            f"{what} cannot be read ({type(error).__name__}: {error}); its session is damaged: "
+            "`hermes sessions delete` removes it"
+        ) from error
 
 
 def _plain(value: object) -> Json:
@@ -64,13 +77,8 @@ def messages_from(bodies: Iterable[str]) -> list[Message]:
 
     Raises StoreError for what is not a message.
     """
-    try:
+    with reading("a stored message"):
         return [message_from_json(body) for body in json.loads(f"[{','.join(bodies)}]")]
-    except (ValueError, KeyError, TypeError) as error:
-        raise StoreError(
-            f"a stored message cannot be read ({type(error).__name__}: {error}); its session is damaged: "
-            "`hermes sessions delete` removes it"
-        ) from error
 
 
 def encode_parts(parts: Iterable[Text | Image]) -> str:

@@ -19,7 +19,7 @@ from hermes.kernel.messages import Message
 from hermes.kernel.sessions import SearchHit, SessionInfo
 from hermes.kernel.storing import search_text
 from hermes.plugins.stores.sqlite import rows
-from hermes.plugins.stores.sqlite.database import BUSY, Database, code_of
+from hermes.plugins.stores.sqlite.database import BUSY, FAILURES, Database, code_of
 from hermes.plugins.stores.sqlite.index import PAGE_ROWS, Index
 from hermes.plugins.stores.sqlite.query import Query, parse, snippet, spread
 
@@ -97,7 +97,7 @@ class Search:
 
     def forget(self, gone: Sequence[tuple[int, str]]) -> None:
         """Take deleted messages out of the index; what a failure leaves there points to nothing."""
-        with suppress(sqlite3.Error), self._lock:
+        with suppress(*FAILURES), self._lock:
             if gone and (index := self._opened()):
                 index.remove(gone)
 
@@ -119,7 +119,7 @@ class Search:
                         mark = self._catch_up(index)
                         return self._hits(index, query, limit, exclude), mark
                     break
-                except sqlite3.Error as error:
+                except FAILURES as error:
                     if code_of(error) in _NOT_DAMAGED:
                         break
                     self._discard()  # it is made anew from the messages

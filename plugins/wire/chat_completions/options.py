@@ -2,25 +2,40 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 
 from hermes.kernel.messages import Json
 from hermes.kernel.providers import Parameters, Target
 from hermes.plugins.wire.caching import MOST_MARKS, cache_control, layout
 from hermes.plugins.wire.jsontext import dumps
-from hermes.plugins.wire.parts import joined, with_marks
+from hermes.plugins.wire.parts import joined, with_marks, without
 from hermes.plugins.wire.schemas import answer_schema, is_strict_schema
 
 from .encoding import is_grammar, offers_tools
 
+THINKING_BLOCKS = "thinking_blocks"
+"""In `Parameters.leave_out`: no signed thoughts are sent back, after a signature was refused (B080)."""
+_SAID = b'{"role":"assistant"'
+_DETAILS = b'"reasoning_details":'
+
 
 def envelope_pieces(prefix: bytes, fragments: Sequence[bytes], parameters: Parameters, target: Target) -> list[bytes]:
     """The body as pieces: prefix, fragments with commas between, and what varies from call to call."""
+    if THINKING_BLOCKS in parameters.leave_out:
+        fragments = [_without_details(fragment) for fragment in fragments]
     if layout(target) == "envelope":
         has_system = not prefix.endswith(b"[")
         fragments = with_marks(fragments, cache_control(target), MOST_MARKS - has_system)
     tail = dumps(_options(parameters, target, offers_tools(prefix, target)))
     return joined(prefix, fragments, b"]," + tail[1:] if len(tail) > 2 else b"]}")
+
+
+def _without_details(fragment: bytes) -> bytes:
+    """The message of a model without the signed thoughts that a router gave with it."""
+    if not fragment.startswith(_SAID) or _DETAILS not in fragment:
+        return fragment
+    return dumps({name: value for name, value in json.loads(fragment).items() if name != "reasoning_details"})
 
 
 def _options(parameters: Parameters, target: Target, has_tools: bool) -> dict[str, Json]:
@@ -41,7 +56,7 @@ def _options(parameters: Parameters, target: Target, has_tools: bool) -> dict[st
     if parameters.reasoning_effort is not None:
         _put_in(options, _effort(parameters.reasoning_effort, target))
     left_out = {*parameters.leave_out, *target.quirk("drop_parameters", ())}
-    return {name: value for name, value in options.items() if name not in left_out}
+    return without(options, left_out)
 
 
 def _effort(effort: str, target: Target) -> Mapping[str, Json]:

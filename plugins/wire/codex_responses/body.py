@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from hermes.kernel.messages import Json
 from hermes.kernel.providers import Parameters, Target, ToolSchema
 from hermes.plugins.wire.jsontext import dumps
-from hermes.plugins.wire.parts import joined
+from hermes.plugins.wire.parts import joined, without
 from hermes.plugins.wire.schemas import answer_schema, is_strict_schema, parameters_of
 from hermes.plugins.wire.toolnames import wire_name
 
 CACHE_KEY = "prompt_cache_key"
+THINKING_BLOCKS = "thinking_blocks"
+"""In `Parameters.leave_out`: no reasoning is sent back, after a server has refused to decrypt it (B080)."""
 LEAST_OUTPUT_TOKENS = 16
 """OpenAI refuses a smaller `max_output_tokens` (error of the Responses API, November 2026)."""
 EFFORTS: Mapping[str, str] = {"minimal": "low"}
@@ -75,10 +78,20 @@ def envelope_pieces(prefix: bytes, fragments: Sequence[bytes], parameters: Param
     head = _HEAD.match(prefix)
     assert head is not None, "a prefix that this wire format did not make"
     left_out = {*parameters.leave_out, *target.quirk("drop_parameters", ())}
-    tail = dumps(_without(_options(parameters, target, has_tools=bool(head["tools"])), left_out))
+    tail = dumps(without(_options(parameters, target, has_tools=bool(head["tools"])), left_out))
+    if THINKING_BLOCKS in left_out:
+        fragments = [_without_reasoning(fragment) for fragment in fragments]
     if CACHE_KEY in left_out and head["key"]:
         prefix = b"{" + prefix[head.end("key") :]
     return joined(prefix, fragments, b"]," + tail[1:] if len(tail) > 2 else b"]}")
+
+
+def _without_reasoning(fragment: bytes) -> bytes:
+    """Items of one message without its reasoning, and without the ids that a server would check against it (B081)."""
+    if b'"type":"reasoning"' not in fragment:
+        return fragment
+    items = [item for item in json.loads(b"[" + fragment + b"]") if item["type"] != "reasoning"]
+    return b",".join(dumps({name: value for name, value in item.items() if name != "id"}) for item in items)
 
 
 def is_streamed(parameters: Parameters, target: Target) -> bool:
@@ -119,20 +132,6 @@ def _answer_format(schema: Mapping[str, Json], target: Target) -> dict[str, Json
     if accepted is None:
         return {}
     return {"type": "json_schema", "name": "answer", "schema": accepted, "strict": is_strict_schema(accepted)}
-
-
-def _without(options: dict[str, Json], names: Collection[str]) -> dict[str, Json]:
-    """Leave out parameters by name, `reasoning.summary` only a field of one; an object left empty goes too."""
-    kept: dict[str, Json] = {}
-    for name, value in options.items():
-        if name in names:
-            continue
-        if isinstance(value, dict):
-            value = {field: inner for field, inner in value.items() if f"{name}.{field}" not in names}
-            if not value:
-                continue
-        kept[name] = value
-    return kept
 
 
 # ---- Reasoning ------------------------------------------------------------------------------------------------------

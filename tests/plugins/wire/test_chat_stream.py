@@ -308,7 +308,7 @@ def _aborted(stream: Any, when: Callable[[], Any]) -> float:
 
 
 @pytest.mark.parametrize("after", [0, 1, 3])
-def test_spec_6600_29507_an_abort_wakes_the_reader_before_the_first_byte_and_in_the_middle(
+def test_spec_6600_29507_67142_an_abort_wakes_the_reader_before_the_first_byte_and_in_the_middle(
     scripted: ScriptedServer, caller: Any, after: int
 ) -> None:
     scripted.add(stall(after=after))
@@ -400,7 +400,7 @@ def test_threads_and_endpoints_share_the_client_and_do_not_mix_replies(scripted:
         caller.wire.close()
 
 
-def test_no_proxy_of_the_environment_stands_before_loopback_and_one_is_used_for_others(
+def test_spec_54049_12952_no_proxy_stands_before_loopback_and_one_is_used_for_others(
     scripted: ScriptedServer, caller: Any, monkeypatch: pytest.MonkeyPatch, new_target: Any, new_caller: Any
 ) -> None:
     seen: list[bytes] = []
@@ -420,7 +420,9 @@ def test_no_proxy_of_the_environment_stands_before_loopback_and_one_is_used_for_
     assert b"Proxy-Authorization: Basic Ym9iOnB3" in seen[0]
 
 
-def test_a_key_with_a_line_break_never_makes_a_header(scripted: ScriptedServer, caller: Any) -> None:
+def test_spec_6843_a_key_with_a_line_break_or_an_odd_character_never_makes_a_header(
+    scripted: ScriptedServer, caller: Any
+) -> None:
     target = type(caller.target)(
         "t:m", caller.target.profile, "m", scripted.base_url, "chat_completions", "ke\ny\u200b1 "
     )

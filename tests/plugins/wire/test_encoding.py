@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hermes.kernel.messages import Image, Message, Part, Refusal, Replay, Text, Thinking, ToolCall, ToolResult
 from hermes.kernel.providers import Parameters, Profile, Target, ToolSchema
 from hermes.plugins.wire.chat_completions import ChatCompletions
+from hermes.plugins.wire.chat_completions.encoding import FIELDS
 from hermes.plugins.wire.toolnames import own_name, wire_name
 from hermes.testing.strict_chat import problems
 
@@ -250,3 +251,23 @@ def test_tools_offered_by_grammar_are_told_in_the_prompt_and_forbidden_by_an_emp
     assert body["grammar"]
     forbidden = body_of(USER, target=target, tools=(TOOL,), parameters=Parameters(may_call=False))
     assert forbidden["grammar"].startswith("root ::= text")
+
+
+# ---- What a target refused ------------------------------------------------------------------------------------------
+
+
+def test_B080_signed_thoughts_that_a_router_gave_are_left_out_after_a_refusal() -> None:
+    told = Replay(TARGET.issuer, FIELDS, {"reasoning_details": [{"type": "reasoning.encrypted", "data": "x"}], "o": 1})
+    said = Message("assistant", (Text("so"),), replay=told)
+    sent = body_of(USER, said, USER)["messages"][2]
+    left = body_of(USER, said, USER, parameters=Parameters(leave_out=("thinking_blocks",)))["messages"][2]
+    assert "reasoning_details" in sent
+    assert left == {name: value for name, value in sent.items() if name != "reasoning_details"}
+
+
+def test_a_field_of_a_parameter_can_be_left_out_and_the_parameter_with_its_last_field() -> None:
+    target = make(extra_parameters={"reasoning": {"effort": "low", "exclude": True}, "own": {}})
+    one = body_of(USER, target=target, parameters=Parameters(leave_out=("reasoning.effort",)))
+    assert (one["reasoning"], one["own"]) == ({"exclude": True}, {})
+    both = body_of(USER, target=target, parameters=Parameters(leave_out=("reasoning.effort", "reasoning.exclude")))
+    assert "reasoning" not in both

@@ -215,7 +215,7 @@ def test_a_call_of_a_tool_that_is_not_offered_any_more_is_sent_all_the_same(targ
     assert items(target, Message("assistant", (call,)))[0]["name"].startswith("gone_tool_")
 
 
-def test_B044_call_and_result_are_sent_under_the_one_stored_id(target: Target, items: Any) -> None:
+def test_spec_58168_B044_call_and_result_are_sent_under_the_one_stored_id(target: Target, items: Any) -> None:
     sent = items(
         target,
         Message("assistant", (ToolCall("call_00_abc", "f", {}),)),

@@ -247,7 +247,9 @@ def test_a_server_that_closes_in_the_middle_of_an_item_keeps_its_words(
     assert (reply.text, reply.stop_reason) == ("half", StopReason.CUT)
 
 
-def test_B016_the_first_token_and_the_stall_have_limits_of_their_own(scripted: ScriptedServer, caller: Any) -> None:
+def test_spec_64507_B016_the_first_token_and_the_stall_have_limits_of_their_own(
+    scripted: ScriptedServer, caller: Any
+) -> None:
     scripted.add(stall(after=0), stall(after=6))
     late = fault_of(lambda: caller(timeouts=Timeouts(5, first_token_s=0.1, stall_s=5)))
     assert (late.cause, late.phase) == ("timeout", "first_token")
