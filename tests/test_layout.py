@@ -22,14 +22,15 @@ FLOORS: dict[str, int] = {
     for floor, names in {
         0: "messages effects events endings errors providers sessions roles paths config.settings config.record",
         1: "history state arguments coercion lenient faults fault_rows retry_after budget schedule approval toolspec "
-        "typeschema journal memorylog storing outcomes interrupts redact untrusted textcalls pricing structured sight",
-        2: "recovery context prompt",
-        3: "turn asking auxiliary replies resting batch",
+        "typeschema journal memorylog storing outcomes interrupts redact untrusted textcalls pricing structured sight "
+        "toolnames timeouts",
+        2: "recovery chain repairs context prompt",
+        3: "turn asking auxiliary replies progress unanswered resting batch",
         4: "discovery registry plugins loading hookcalls observers onion items contract quiet greeting requirements "
-        "config profiles credentials keystate facts probing choosing targets",
-        5: "runtime modelcalls toolrunner turncontext running durable replay",
+        "config profiles credentials keystate facts probing choosing wireguard targets",
+        5: "runtime modelcalls toolrunner turncontext running durable inbox replay",
         6: "tools",
-        7: "services sidecalls titles conversation crashed agent",
+        7: "services sidecalls titles conversation children crashed agent",
         8: "cli logs",
     }.items()
     for name in names.split()

@@ -259,7 +259,7 @@ def test_a_first_token_that_does_not_come_and_a_stall_are_told_apart(
 
 
 @pytest.mark.parametrize("stream", [True, False])
-def test_a_page_of_a_gateway_is_no_reply(scripted: ScriptedServer, caller: Any, stream: bool) -> None:
+def test_spec_14782_a_page_of_a_gateway_is_no_reply(scripted: ScriptedServer, caller: Any, stream: bool) -> None:
     scripted.add(Reply(body="<html>Welcome to nginx</html>"))
     problem = fault_of(lambda: caller(stream=stream))
     assert classify(problem).kind is FaultKind.INVALID_REPLY
