@@ -65,7 +65,7 @@ class Server:
         )
         thread.start()
         thread.join(wait_s)
-        return answers[0] if answers else Answer(problem=f"no answer within {wait_s:g} s")
+        return answers[0] if answers else _late(wait_s)
 
 
 def patience_s(url: str) -> float:
@@ -93,12 +93,18 @@ def _exchange(url: str, body: Json, headers: Mapping[str, str], wait_s: float) -
     except urllib.error.HTTPError as error:
         with error:
             return Answer(error.code, problem=f"HTTP {error.code}")
+    except TimeoutError:
+        return _late(wait_s)
     except urllib.error.URLError as error:
-        return Answer(problem=str(error.reason))
+        return _late(wait_s) if isinstance(error.reason, TimeoutError) else Answer(problem=str(error.reason))
     except (OSError, http.client.HTTPException) as error:
         return Answer(problem=str(error) or type(error).__name__)
     except ValueError:
         return Answer(problem="the answer is no JSON, or the address is no URL")
+
+
+def _late(wait_s: float) -> Answer:
+    return Answer(problem=f"no answer within {wait_s:g} s")
 
 
 # ---- The facts of one model -----------------------------------------------------------------------------------------

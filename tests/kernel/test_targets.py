@@ -232,9 +232,9 @@ def test_a_provider_that_is_installed_and_broken_is_not_told_as_missing(
 
 
 def test_the_key_of_the_settings_wins_over_the_environment(make: Making) -> None:
-    environ = {"OPENAI_API_KEY": "from the environment"}
+    environ = {"OPENAI_API_KEY": "key-of-the-environment"}
     own = {"openai": ProviderSettings(api_key="mine")}
-    assert get(make(environ), "openai:gpt-5").api_key == "from the environment"
+    assert get(make(environ), "openai:gpt-5").api_key == "key-of-the-environment"
     assert get(make(environ, providers=own), "openai:gpt-5").api_key == "mine"
 
 

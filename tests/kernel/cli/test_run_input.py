@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pty
 import select
+import signal
 import socket
 import subprocess
 import sys
@@ -237,11 +238,20 @@ def stop(reason):
 """
 
 
+def as_from_a_terminal() -> None:
+    """A runner in the background, or under nohup, ignores signals, and so would what it starts."""
+    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+        if number := getattr(signal, name, None):
+            signal.signal(number, signal.SIG_DFL)
+
+
 def run_signals(script: str) -> subprocess.CompletedProcess[str]:
     code = SIGNALS + textwrap.dedent(script)
+    restored = None if os.name == "nt" else as_from_a_terminal
     return subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, encoding="utf-8", timeout=DEADLINE_S
-    )
+        [sys.executable, "-c", code],
+        capture_output=True, text=True, encoding="utf-8", timeout=DEADLINE_S, preexec_fn=restored,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(
