@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import is_
 
 from hermes.kernel.budget import Ledger
 from hermes.kernel.config.settings import ModelOptions
@@ -57,11 +58,7 @@ class Serialised:
     def pieces(self, messages: Sequence[Message], note: str, rule: ImageRule = ALL_IMAGES) -> list[bytes]:
         """One fragment a message; the note is placed in a copy of the last one, which is not kept."""
         hidden = hidden_images(messages, rule)
-        same = 0
-        for kept, message in zip(self._messages, messages, strict=False):
-            if kept is not message or hidden.get(same) != self._hidden.get(same):
-                break
-            same += 1
+        same = self._same(messages, hidden)
         self._hidden = hidden
         del self._messages[same:], self._pieces[same:]
         for place, message in enumerate(messages[same:], same):
@@ -72,6 +69,16 @@ class Serialised:
         noted = with_note(messages[-1:], note)
         last = self.encoded(noted[-1], hidden.get(len(messages) - 1, NOTHING_HIDDEN))
         return [*(self._pieces if len(noted) > 1 else self._pieces[:-1]), last]
+
+    def _same(self, messages: Sequence[Message], hidden: Mapping[int, frozenset[int]]) -> int:
+        """How many messages from the front are the same objects, shown in the same way."""
+        count = len(self._messages)
+        if not hidden and not self._hidden and len(messages) >= count and all(map(is_, self._messages, messages)):
+            return count
+        for place, (kept, message) in enumerate(zip(self._messages, messages, strict=False)):
+            if kept is not message or hidden.get(place) != self._hidden.get(place):
+                return place
+        return min(count, len(messages))
 
     def encoded(self, message: Message, hidden: frozenset[int]) -> bytes:
         return self.wire.encode(as_seen(message, self.target, hidden), self.target)

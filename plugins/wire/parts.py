@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence
+from itertools import accumulate
 
 from hermes.kernel.messages import Json, Replay, Text
 from hermes.kernel.providers import Target
@@ -36,18 +38,14 @@ def joined(prefix: bytes, fragments: Sequence[bytes], tail: bytes) -> list[bytes
     each be walked again by every layer below); large ones are never copied.
     """
     pieces = [prefix]
-    group: list[bytes] = []
-    size, comma = 0, b"" if prefix.endswith(b"[") else b","
-    for fragment in fragments:
-        if not fragment:
-            continue
-        size += len(fragment)
-        group.append(fragment)
-        if size >= _GROUP_BYTES:
-            pieces += _grouped(comma, group)
-            group, size, comma = [], 0, b","
-    if group:
-        pieces += _grouped(comma, group)
+    comma = b"" if prefix.endswith(b"[") else b","
+    sent = fragments if all(fragments) else [fragment for fragment in fragments if fragment]
+    ends = list(accumulate(map(len, sent)))
+    start = done = 0
+    while start < len(sent):
+        stop = bisect_left(ends, done + _GROUP_BYTES, start) + 1
+        pieces += _grouped(comma, sent[start:stop])
+        start, done, comma = stop, ends[min(stop, len(sent)) - 1], b","
     pieces.append(tail)
     return pieces
 
@@ -67,7 +65,7 @@ def without(options: Mapping[str, Json], names: Collection[str]) -> dict[str, Js
     return kept
 
 
-def _grouped(comma: bytes, group: list[bytes]) -> tuple[bytes, ...]:
+def _grouped(comma: bytes, group: Sequence[bytes]) -> tuple[bytes, ...]:
     """The fragments of a group, the last of them as it is when it is large by itself."""
     if len(group[-1]) < _GROUP_BYTES:
         return (comma, b",".join(group))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from typing import Literal
 from urllib.parse import urlsplit
 
@@ -83,7 +84,12 @@ API, November 2026."""
 
 
 def family_of(target: Target) -> Family:
-    name = target.model.lower().replace(".", "-")
+    return _family(target.model)
+
+
+@lru_cache(maxsize=64)
+def _family(model: str) -> Family:
+    name = model.lower().replace(".", "-")
     return next(family for family in FAMILIES if fnmatchcase(name, family.model))
 
 
