@@ -154,7 +154,7 @@ def measure_growth(adapter: Any, server: Any) -> dict[int, dict[str, float]]:
 
 
 def growing_turn(
-    adapter: Any, base_url: str, api_mode: str | None = None
+    adapter: Any, base_url: str, api_mode: str | None = None, store: str = "sqlite"
 ) -> tuple[dict[int, dict[str, float]], dict[int, bytes]]:
     """Run one turn of `LAST` iterations: CPU and the store's part of it at each point, and the bodies posted there."""
     from hermes.kernel.events import Event, ModelCallStarted
@@ -166,7 +166,7 @@ def growing_turn(
         if isinstance(event, ModelCallStarted):
             marks.append((time.process_time(), meter.spent_s))
 
-    handle = adapter.make(base_url, "r" * RESULT_BYTES, 0, {"api_mode": api_mode})
+    handle = adapter.make(base_url, "r" * RESULT_BYTES, 0, {"api_mode": api_mode, "store": store})
     with handle(on_event=on_event) as agent:
         log_class, wire_class = classes_in_use(agent)
         gc.collect()

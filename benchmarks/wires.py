@@ -132,7 +132,7 @@ def measure(adapter: Any, api_mode: str) -> dict[int, dict[str, float]]:
     suffix, sdk = FORMATS[api_mode]
     with running_server() as port:
         base_url = f"http://127.0.0.1:{port}{suffix}"
-        found, bodies = growing_turn(adapter, base_url, api_mode)
+        found, bodies = growing_turn(adapter, base_url, api_mode, store="memory")
         with sdk(base_url) as post:
             bare = measure_posts(bodies, post)
     for point in POINTS:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence
 from itertools import accumulate
+from operator import is_
 
 from hermes.kernel.messages import Json, Replay, Text
 from hermes.kernel.providers import Target
@@ -65,11 +66,28 @@ def without(options: Mapping[str, Json], names: Collection[str]) -> dict[str, Js
     return kept
 
 
+_joined: dict[int, tuple[Sequence[bytes], bytes]] = {}
+"""Groups that were put together, by the identity of their first fragment: a conversation's old ones stay the same."""
+_JOINED_MOST = 64
+
+
 def _grouped(comma: bytes, group: Sequence[bytes]) -> tuple[bytes, ...]:
     """The fragments of a group, the last of them as it is when it is large by itself."""
     if len(group[-1]) < _GROUP_BYTES:
-        return (comma, b",".join(group))
+        return (comma, _join(group))
     return (comma, group[-1]) if len(group) == 1 else (comma, b",".join(group[:-1]), b",", group[-1])
+
+
+def _join(group: Sequence[bytes]) -> bytes:
+    kept = _joined.get(id(group[0]))
+    if kept is not None and len(kept[0]) == len(group) and all(map(is_, kept[0], group)):
+        return kept[1]
+    whole = b",".join(group)
+    if len(whole) >= _GROUP_BYTES:  # the last group grows with every call
+        if len(_joined) >= _JOINED_MOST:
+            _joined.clear()
+        _joined[id(group[0])] = (group, whole)
+    return whole
 
 
 class Fragment(bytes):

@@ -127,6 +127,18 @@ def test_the_envelope_never_joins_the_conversation() -> None:
     ]
 
 
+def test_what_was_put_together_once_is_not_joined_again_and_never_taken_for_another() -> None:
+    parts = [WIRE.encode(Message("user", (Text(f"{n} " + "x" * 3000),)), TARGET) for n in range(200)]
+    prefix = WIRE.prefix("s", (), TARGET)
+    first = WIRE.envelope(prefix, parts, Parameters(), TARGET)
+    second = WIRE.envelope(prefix, [*parts, parts[0]], Parameters(), TARGET)
+    assert max(first, key=len) in second
+    assert any(a is b for a in first for b in second if len(a) > 100_000)
+    changed = [parts[0], parts[2], *parts[2:]]
+    third = b"".join(WIRE.envelope(prefix, changed, Parameters(), TARGET))
+    assert [m["content"].split()[0] for m in json.loads(third)["messages"][1:4]] == ["0", "2", "2"]
+
+
 # ---- Messages -------------------------------------------------------------------------------------------------------
 
 
