@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Iterator, Sequence
 from typing import cast
 from urllib.parse import urlsplit
@@ -12,9 +11,9 @@ import anthropic
 import httpx2
 
 from hermes.kernel.providers import Target, WireFault
-from hermes.plugins.wire.http.connection import connections, current
+from hermes.plugins.wire.http.connection import current
 from hermes.plugins.wire.http.dialling import Exchange
-from hermes.plugins.wire.http.transport import Transport
+from hermes.plugins.wire.http.sdk import Clients, header_safe, http_client, refused, request_headers, stainless
 
 _VERSION = "2023-06-01"
 """The version that every server of this format knows. The next one (2026-10-21, which the SDK would send) differs, in
@@ -23,8 +22,8 @@ _TOLD = ("Lang", "Package-Version", "OS", "Arch", "Runtime", "Runtime-Version", 
 """What the SDK would tell of the machine and of itself, in headers that begin with X-Stainless-."""
 _BETA = "anthropic-beta"
 
-_lock = threading.Lock()
-_clients: dict[tuple[str, str, bool, tuple[tuple[str, str], ...]], anthropic.Anthropic] = {}
+_clients: Clients[anthropic.Anthropic] = Clients()
+close = _clients.close
 
 
 def post(
@@ -34,9 +33,7 @@ def post(
 
     Raises WireFault.
     """
-    headers = {"Content-Length": str(sum(map(len, body))), "Content-Type": "application/json"}
-    if is_stream:
-        headers["Accept"] = "text/event-stream"
+    headers = request_headers(body, is_stream=is_stream)
     if betas:
         stated = [value for name, value in target.headers.items() if name.lower() == _BETA]
         headers[_BETA] = ",".join([*stated, *betas])
@@ -52,7 +49,7 @@ def post(
         )
         return stream.response
     except anthropic.APIStatusError as error:
-        raise _refused(error, target) from None
+        raise refused(error, target.name) from None
     except anthropic.AnthropicError as error:
         if isinstance(error.__cause__, WireFault):  # the SDK wraps what the transport raises
             raise error.__cause__ from None
@@ -61,26 +58,9 @@ def post(
         current.exchange = None
 
 
-def _refused(error: anthropic.APIStatusError, target: Target) -> WireFault:
-    response = error.response
-    message = f"POST {response.request.url}" if response.status_code in (404, 405) else ""
-    return WireFault(
-        "http",
-        message or response.reason_phrase or target.name,
-        status=response.status_code,
-        headers=dict(response.headers),
-        body=response.text,
-        phase="first_token",
-    )
-
-
 def _client(target: Target) -> anthropic.Anthropic:
     key = (target.base_url, target.api_key, _is_bearer(target), tuple(sorted(target.headers.items())))
-    client = _clients.get(key)
-    if client is None:
-        with _lock:
-            client = _clients.get(key) or _clients.setdefault(key, _new_client(target))
-    return client
+    return _clients.get(key, lambda: _new_client(target))
 
 
 def _new_client(target: Target) -> anthropic.Anthropic:
@@ -90,13 +70,13 @@ def _new_client(target: Target) -> anthropic.Anthropic:
         max_retries=0,
         default_headers=cast("dict[str, str]", _headers(target)),
         open_telemetry=False,
-        http_client=httpx2.Client(transport=Transport(), trust_env=False, timeout=None),
+        http_client=http_client(),
     )
 
 
 def _headers(target: Target) -> dict[str, str | anthropic.Omit]:
     """The user's headers over ours and the SDK's, without those that tell of the machine or of another host."""
-    key = "".join(c for c in target.api_key if "!" <= c <= "~")  # one that was pasted with a stray blank
+    key = header_safe(target.api_key)
     bearer = _is_bearer(target) and bool(key)
     headers: dict[str, str | anthropic.Omit] = {
         "Accept-Encoding": "identity",
@@ -105,7 +85,7 @@ def _headers(target: Target) -> dict[str, str | anthropic.Omit]:
     }
     if key and not bearer:
         headers["X-Api-Key"] = key
-    left_out = [*(f"X-Stainless-{name}" for name in _TOLD), *_headers_of_environment(target)]
+    left_out = [*stainless(_TOLD), *_headers_of_environment(target)]
     taken = {name.lower() for name in (*headers, *target.headers)}
     headers.update((name, anthropic.Omit()) for name in left_out if name.lower() not in taken)
     return {**headers, **target.headers}
@@ -120,10 +100,3 @@ def _headers_of_environment(target: Target) -> Iterator[str]:
 
 def _is_bearer(target: Target) -> bool:
     return bool(target.quirk("auth") == "bearer")
-
-
-def close() -> None:
-    """Close the idle connections and forget the clients."""
-    with _lock:
-        _clients.clear()
-    connections.close()

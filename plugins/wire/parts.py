@@ -26,6 +26,20 @@ def is_own(replay: Replay | None, target: Target) -> bool:
     return replay is not None and replay.issuer == target.issuer
 
 
+def begins_tool_loop(fragments: Sequence[bytes], said: bytes, results: bytes) -> bytes:
+    """The first fragment of the assistant in the tool loop at the end of a conversation; b"" when it ends in none.
+
+    `said` and `results` are how fragments of the assistant and those with results begin.
+    """
+    first = b""
+    for fragment in reversed(fragments):
+        if fragment.startswith(said):
+            first = fragment
+        elif not fragment.startswith(results):
+            break
+    return first
+
+
 # ---- Bodies ---------------------------------------------------------------------------------------------------------
 
 _GROUP_BYTES = 1 << 18

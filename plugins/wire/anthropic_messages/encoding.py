@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from hermes.kernel.messages import Image, Json, Message, Part, Refusal, Text, Thinking, ToolCall, ToolResult
 from hermes.kernel.providers import Target, ToolSchema
-from hermes.plugins.wire.caching import layout
+from hermes.plugins.wire.caching import cache_control, layout
 from hermes.plugins.wire.jsontext import dumps
 from hermes.plugins.wire.parts import NO_OUTPUT, Fragment, words
 from hermes.plugins.wire.schemas import parameters_of
@@ -22,10 +22,7 @@ _MARK_AT = len(b"}]}")
 
 def cache_mark(target: Target) -> bytes:
     """What is put into a block to mark it; "" for a target whose prompt is not cached by marks."""
-    if layout(target) != "native":
-        return b""
-    life = b',"ttl":"1h"' if target.cache_ttl == "1h" else b""
-    return b',"cache_control":{"type":"ephemeral"' + life + b"}"
+    return cache_control(target) if layout(target) == "native" else b""
 
 
 # ---- The frozen prefix ----------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from hermes.kernel.messages import Json
 from hermes.kernel.providers import Parameters, Target
 from hermes.plugins.wire.caching import MOST_MARKS
 from hermes.plugins.wire.jsontext import dumps
-from hermes.plugins.wire.parts import NO_OUTPUT, Fragment, joined, with_marks
+from hermes.plugins.wire.parts import NO_OUTPUT, Fragment, begins_tool_loop, joined, with_marks
 from hermes.plugins.wire.schemas.constrained import constrained
 
 from .encoding import cache_mark, offers_tools
@@ -174,12 +174,7 @@ def _tool_choice(has_tools: bool, fragments: Sequence[bytes], parameters: Parame
 def _is_turn_of_another(fragments: Sequence[bytes]) -> bool:
     """True in the middle of a tool loop that began without thinking, such as on another model: with a budget, the
     server refuses it."""
-    first = b""
-    for fragment in reversed(fragments):
-        if fragment.startswith(_SAID):
-            first = fragment
-        elif not fragment.startswith(_RESULTS):
-            break
+    first = begins_tool_loop(fragments, _SAID, _RESULTS)
     return bool(first) and not first.startswith(_THOUGHT)
 
 

@@ -10,7 +10,7 @@ from hermes.kernel.messages import Json
 from hermes.kernel.providers import Parameters, Target
 from hermes.plugins.wire.caching import MOST_MARKS, layout
 from hermes.plugins.wire.jsontext import dumps
-from hermes.plugins.wire.parts import NO_OUTPUT, joined, with_marks
+from hermes.plugins.wire.parts import NO_OUTPUT, begins_tool_loop, joined, with_marks
 from hermes.plugins.wire.schemas.constrained import constrained
 
 from .encoding import cache_point
@@ -155,12 +155,7 @@ def _is_unlimited(fields: Mapping[str, Json]) -> bool:
 def _is_turn_of_another(fragments: Sequence[bytes]) -> bool:
     """True in the middle of a tool loop that began without reasoning, such as on another model: Claude refuses that
     when it thinks by a budget."""
-    first = b""
-    for fragment in reversed(fragments):
-        if fragment.startswith(_SAID):
-            first = fragment
-        elif not fragment.startswith(_RESULTS):
-            break
+    first = begins_tool_loop(fragments, _SAID, _RESULTS)
     return bool(first) and not first.startswith(_SAID + b'{"reasoningContent":')
 
 

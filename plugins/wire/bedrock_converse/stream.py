@@ -6,23 +6,21 @@ import json
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from hermes.kernel.messages import Json, ModelReply
+from hermes.kernel.messages import Json
 from hermes.kernel.providers import Delta, Timeouts, WireFault
-from hermes.plugins.wire.http.dialling import Exchange, aborted
+from hermes.plugins.wire.http.stream import Call
 
 from .decoding import Assembler
 
 if TYPE_CHECKING:
     from hermes.plugins.wire.http.connection import Body, Reply
+    from hermes.plugins.wire.http.dialling import Exchange
 
 _EVENT_STREAM = "application/vnd.amazon.eventstream"
 
 
-class ConverseStream:
-    """Begins the call when it is iterated, so that it can be aborted from the start (look-up and connect included).
-
-    `post` sends the request and returns when the head of the reply has come. Messages name the target (`where`).
-    """
+class ConverseStream(Call["Reply"]):
+    """A call of Converse or ConverseStream. Messages name the target (`where`)."""
 
     def __init__(
         self,
@@ -33,33 +31,8 @@ class ConverseStream:
         is_stream: bool,
         where: str,
     ) -> None:
-        # A reply that comes whole has no byte before its end, so the longer of the two limits holds for its first.
-        first_s = timeouts.first_token_s if is_stream else max(timeouts.first_token_s, timeouts.stall_s)
-        self._exchange = Exchange(timeouts.connect_s, first_s, timeouts.stall_s)
-        self._post, self._assembler, self._where = post, assembler, where
-        self._reply: ModelReply | None = None
-
-    def __iter__(self) -> Iterator[Delta]:
-        if self._exchange.aborted:
-            raise aborted()
-        answer = self._post(self._exchange)
-        try:
-            yield from self._read(answer)
-        finally:
-            answer.body.close()
-        if self._exchange.aborted and not self._assembler.is_finished:
-            raise aborted()
-        self._reply = self._assembler.reply()
-
-    def reply(self) -> ModelReply:
-        if self._reply is None:
-            raise RuntimeError("the stream was not read to its end")
-        return self._reply
-
-    def abort(self) -> None:
-        self._exchange.abort()
-
-    # ---- Reading ----------------------------------------------------------------------------------------------------
+        super().__init__(post, assembler, timeouts, is_stream=is_stream)
+        self._assembler, self._where = assembler, where
 
     def _read(self, answer: Reply) -> Iterator[Delta]:
         """By what came, not by what was asked for: gateways answer a stream with one object, or the reverse."""
@@ -83,11 +56,7 @@ class ConverseStream:
                 raise
 
     def _whole(self, body: Body, kind: str) -> Iterator[Delta]:
-        pieces = []
-        for piece in body:
-            self._exchange.begun = True
-            pieces.append(piece)
-        data = b"".join(pieces)
+        data = self._all_of(body)
         try:
             reply: Json = json.loads(data)
         except (ValueError, RecursionError):

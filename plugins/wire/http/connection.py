@@ -90,6 +90,9 @@ class Reply:
     headers: Sequence[tuple[str, str]]
     body: Body
 
+    def close(self) -> None:
+        self.body.close()
+
 
 class Connections:
     """Posts requests, keeping connections by their origin. Safe from any thread."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from hermes.kernel.messages import Json, ModelReply
 from hermes.kernel.providers import Delta, Timeouts, WireFault
@@ -46,12 +46,73 @@ class Assembler(Protocol):
         ...
 
 
-class JsonStream:
-    """Begins the call when it is iterated, so that it can be aborted from the start (look-up and connect included).
+class Assembled(Protocol):
+    """What a running call asks of that which collects its reply."""
 
-    `post` sends the request and returns when the head of the reply has come. Messages name the server (`where`) and
-    what was `expected` of it.
+    @property
+    def is_finished(self) -> bool: ...
+
+    def reply(self) -> ModelReply: ...
+
+
+class Closable(Protocol):
+    def close(self) -> None: ...
+
+
+AnswerT = TypeVar("AnswerT", bound=Closable)
+
+
+class Call(Generic[AnswerT]):
+    """The life of one call, whatever its reply looks like.
+
+    It begins when it is iterated, so that it can be aborted from the start (look-up and connect included).
+
+    `post` sends the request and returns when the head of the reply has come; a subclass reads the rest in `_read`.
     """
+
+    def __init__(
+        self, post: Callable[[Exchange], AnswerT], assembled: Assembled, timeouts: Timeouts, *, is_stream: bool
+    ) -> None:
+        # A reply that comes whole has no byte before its end, so the longer of the two limits holds for its first.
+        first_s = timeouts.first_token_s if is_stream else max(timeouts.first_token_s, timeouts.stall_s)
+        self._exchange = Exchange(timeouts.connect_s, first_s, timeouts.stall_s)
+        self._post, self._assembled = post, assembled
+        self._reply: ModelReply | None = None
+
+    def __iter__(self) -> Iterator[Delta]:
+        if self._exchange.aborted:
+            raise aborted()
+        answer = self._post(self._exchange)
+        try:
+            yield from self._read(answer)
+        finally:
+            answer.close()
+        if self._exchange.aborted and not self._assembled.is_finished:
+            raise aborted()
+        self._reply = self._assembled.reply()
+
+    def reply(self) -> ModelReply:
+        if self._reply is None:
+            raise RuntimeError("the stream was not read to its end")
+        return self._reply
+
+    def abort(self) -> None:
+        self._exchange.abort()
+
+    def _read(self, answer: AnswerT) -> Iterator[Delta]:
+        raise NotImplementedError
+
+    def _all_of(self, pieces: Iterable[bytes]) -> bytes:
+        """The bytes of a reply that comes whole."""
+        found = []
+        for piece in pieces:
+            self._exchange.begun = True
+            found.append(piece)
+        return b"".join(found)
+
+
+class JsonStream(Call["httpx2.Response"]):
+    """A call whose reply is JSON. Messages name the server (`where`) and what was `expected` of it."""
 
     def __init__(
         self,
@@ -63,42 +124,17 @@ class JsonStream:
         expected: str,
         where: str,
     ) -> None:
-        # A reply that comes whole has no byte before its end, so the longer of the two limits holds for its first.
-        first_s = timeouts.first_token_s if is_stream else max(timeouts.first_token_s, timeouts.stall_s)
-        self._exchange = Exchange(timeouts.connect_s, first_s, timeouts.stall_s)
-        self._post, self._assembler = post, assembler
+        super().__init__(post, assembler, timeouts, is_stream=is_stream)
+        self._assembler = assembler
         self._is_stream, self._expected, self._where = is_stream, expected, where
-        self._reply: ModelReply | None = None
 
-    def __iter__(self) -> Iterator[Delta]:
-        if self._exchange.aborted:
-            raise aborted()
-        response = self._post(self._exchange)
-        try:
-            yield from self._read(response)
-        finally:
-            response.close()
-        if self._exchange.aborted and not self._assembler.is_finished:
-            raise aborted()
-        self._reply = self._assembler.reply()
-
-    def reply(self) -> ModelReply:
-        if self._reply is None:
-            raise RuntimeError("the stream was not read to its end")
-        return self._reply
-
-    def abort(self) -> None:
-        self._exchange.abort()
-
-    # ---- Reading ----------------------------------------------------------------------------------------------------
-
-    def _read(self, response: httpx2.Response) -> Iterator[Delta]:
+    def _read(self, answer: httpx2.Response) -> Iterator[Delta]:
         """By what came, not by what was asked for: some servers answer a stream with one object, or the reverse."""
-        kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+        kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind == "text/event-stream" or (self._is_stream and kind not in ("application/json", "text/html")):
-            yield from self._events(response, kind)
+            yield from self._events(answer, kind)
         else:
-            yield from self._whole(response, kind)
+            yield from self._whole(answer, kind)
         yield from self._assembler.rest()
 
     def _events(self, response: httpx2.Response, kind: str) -> Iterator[Delta]:
@@ -129,11 +165,7 @@ class JsonStream:
             raise self._no_json(begin.first, kind)
 
     def _whole(self, response: httpx2.Response, kind: str) -> Iterator[Delta]:
-        pieces = []
-        for piece in response.iter_bytes():
-            self._exchange.begun = True
-            pieces.append(piece)
-        data = b"".join(pieces)
+        data = self._all_of(response.iter_bytes())
         try:
             reply: Json = json.loads(data)
         except (ValueError, RecursionError):
